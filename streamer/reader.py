@@ -449,7 +449,7 @@ class SealedSubscription(TopicReader[SealedEpoch]):
         except LawViolated as broken:
             raise LawViolated(f"{_where(record)}: {broken}") from None
         lines = self._lines.setdefault(shard, [])
-        lines.append(log_line(shard, Written(key, value), record.timestamp))
+        lines.append(log_line(shard, Written(key, value), record.timestamp, len(record.headers or ())))
         if isinstance(said, EpochEnd):
             yield SealedEpoch(shard, said, self._lines.pop(shard))
 

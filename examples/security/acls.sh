@@ -44,9 +44,9 @@ allow reader --operation Read $outputs
 allow sealed-reader --operation Read --topic "$table.sealed"
 
 # Makes topics, looks (status, dead-letters), asks the shards for something (rebuild, skip, end-snapshot, dead-letters
-# retry), and writes deletions (erase).
+# retry), acknowledges dead letters, and writes deletions (erase).
 allow operator --operation Create --operation Describe --operation DescribeConfigs --topic "$table." \
   --resource-pattern-type prefixed
 allow operator --operation Read --topic "$table.changes" --topic "$table.positions" --topic "$table.dead-letters"
-allow operator --operation Write --topic "$table.control" --topic "$table.changes"
+allow operator --operation Write --topic "$table.control" --topic "$table.changes" --topic "$table.dead-letters"
 allow operator --operation Describe --group "streamer-$table"

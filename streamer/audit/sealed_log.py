@@ -4,15 +4,16 @@ A sealed changelog publishes *cohorts*: at least k people as one record, never a
 first record that breaks a law is named by its partition, its number there (from 0, as its offset in a topic) and the
 law, never by a value.
 
-What bytes alone cannot show: that the values and boxes are those of the source, that no one is in two cohorts, and that
-whole epochs at the end were cut off. `streamer.audit.sealed_source` shows the first two.
+What bytes alone cannot show: that the values, boxes and counts are those of the source, that no one is in two cohorts,
+and that whole epochs at the end were cut off. `streamer.audit.sealed_source` shows the first two, and the positions of
+a topic the last one (`require_end`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -30,7 +31,7 @@ from streamer.table.schema import Table
 
 SEALED_LAWS = {
     "records": "a record is ADD, LIVE, RETIRE or EPOCH with exactly its members, in order, and its key is its cohort's "
-    "id or epoch-<shard>",
+    "id or epoch-<shard>; it has no headers",
     "once": "a cohort is added once; it lives or retires in a later epoch, and after its retirement nothing comes",
     "size": "a cohort has at least k rows",
     "sealed": "a cohort shows one value of each sensitive column per row, or none; no value has a larger share than "
@@ -55,6 +56,7 @@ class SealedLine(NamedTuple):
     key: str
     value: bytes | None
     timestamp: int
+    headers: int = 0
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,6 +64,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     value: msgspec.Raw
     timestamp: int
+    headers: int = 0
 
 
 def read_sealed(lines: Iterable[bytes]) -> Iterator[SealedLine]:
@@ -74,7 +77,8 @@ def read_sealed(lines: Iterable[bytes]) -> Iterator[SealedLine]:
             form = '{"partition":0,"key":"..","value":{..},"timestamp":0}'
             raise LawViolated(f"line {number} is not a whole record of the form {form}") from None
         value = bytes(one.value)
-        yield SealedLine(one.partition, one.key, None if value == b"null" else value, one.timestamp)
+        value_of = None if value == b"null" else value
+        yield SealedLine(one.partition, one.key, value_of, one.timestamp, one.headers)
 
 
 class AddSeen(Unshown, frozen=True, tag_field="record", tag="ADD", forbid_unknown_fields=True):
@@ -131,10 +135,11 @@ _EPOCH_KEY = re.compile(r"epoch-(0|[1-9][0-9]{0,8})")
 class CohortSeen:
     """A cohort that is published, with the number of those who are left."""
 
-    __slots__ = ("box", "epoch", "left", "n", "values")
+    __slots__ = ("box", "epoch", "left", "n", "size", "values")
 
-    def __init__(self, epoch: int, n: int, box: Box | None, values: list[Values] | None) -> None:
+    def __init__(self, epoch: int, n: int, box: Box | None, values: list[Values] | None, size: int = 0) -> None:
         self.epoch, self.n, self.left, self.box, self.values = epoch, n, n, box, values
+        self.size = size  # bytes of the record, if it withholds the values
 
 
 class EpochRecords(NamedTuple):
@@ -229,9 +234,21 @@ class SealedLaws:
         if wrong := what_ids_show(self.ids):
             raise LawViolated(f"law 'ids' is broken by all records together: {wrong}")
 
+    def require_end(self, published: Mapping[int, int]) -> None:
+        """Raises LawViolated if epochs are missing at the end. published: the last one of each shard."""
+        for partition, epoch in sorted(published.items()):
+            found = self._shards.get(partition) or _ShardSeen()
+            if found.epoch < epoch:
+                what = (
+                    f"the log ends with epoch {found.epoch}, and the shard has published {epoch}: the end was cut off"
+                )
+                raise sealed_violation("epochs", partition, found.offset, what)
+
     # -- one record -------------------------------------------------------------------------------------------------
 
     def _read(self, line: SealedLine) -> Seen:
+        if line.headers:
+            raise _Broken("records", "it has headers, and a sealed changelog has none")
         if line.value is None:
             raise _Broken("records", "it is a tombstone, and a sealed changelog has none")
         try:
@@ -324,7 +341,7 @@ class SealedLaws:
             raise _Broken("size", f"it has {seen.n} rows, and k is {end.k}")
         box = self._box_of(seen)
         if seen.sensitive is None:
-            return CohortSeen(seen.epoch, seen.n, box, None)
+            return CohortSeen(seen.epoch, seen.n, box, None, len(_ENCODER.encode(seen)))
         rows = [tuple(map(bytes, row)) for row in seen.sensitive]
         if len(rows) != seen.n:
             raise _Broken("sealed", f"it has {seen.n} rows and {len(rows)} lists of values")

@@ -27,9 +27,11 @@ from streamer.table.schema import Table
 MEMBERS_LAWS = {
     "members": "a cohort's members are as many different rows as it says, which are there when it is published",
     "cohort values": "a cohort shows the values of its members, each once",
+    "withheld": "a cohort withholds its values only if alpha, l or the size of a message demands it",
     "cohort box": "the box of a cohort is the smallest one around its members",
     "one cohort": "a row with one value is in at most one cohort for ever: who was retired never comes back with it",
-    "left": "LIVE says how many members of a cohort are left with the value it has; a cohort without any is retired",
+    "left": "after departures LIVE says how many are left with the value that they had, unless table.yaml wants none; "
+    "a cohort is retired if so few are left as theta says, and no other one is",
     "individual": "a cohort has at most one row of an individual",
 }
 
@@ -37,10 +39,10 @@ TWICE = {"twice": "no more rows with one value are added to cohorts than had it:
 """The law of a log whose members nobody knows: a lower bound of what was published twice."""
 
 
-def check_twice(cohorts: Iterable[CohortSeen], changes: Iterable[RowChange]) -> None:
-    """Checks `TWICE`. Raises LawViolated. cohorts: of all epochs and shards.
+def check_twice(cohorts: Sequence[CohortSeen], changes: Iterable[RowChange], table: Table | None = None) -> None:
+    """Checks `TWICE`, and with a table what can be known of "withheld". Raises LawViolated.
 
-    changes: what happened to rows, from the first one on.
+    cohorts: of all epochs and shards. changes: what happened to rows, from the first one on.
     """
     published, withheld = Counter[Values](), 0
     for cohort in cohorts:
@@ -56,6 +58,29 @@ def check_twice(cohorts: Iterable[CohortSeen], changes: Iterable[RowChange]) -> 
     if twice := max((published - ever).total(), total - ever.total(), 0):
         what = f"{twice:,} of {total:,} rows, at least, were published twice, or the source is not whole"
         raise violation("twice", "the sealed changelog", what)
+    if table is not None and (n := _without_reason(table, cohorts, ever - published)):
+        what = f"{n:,} cohorts, at least, withhold values that alpha allows, or the source is not whole"
+        raise violation("withheld", "the sealed changelog", what)
+
+
+def _without_reason(table: Table, cohorts: Sequence[CohortSeen], unseen: Counter[Values]) -> int:
+    """A lower bound of cohorts that withhold values without need: each needs more rows of one value than alpha allows.
+
+    unseen: values of rows that no cohort shows.
+    """
+    rules = table.sealed
+    if rules is None or rules.l > 1:
+        return 0
+    longest = max((sum(map(len, values)) + len(values) + len("[],") for values in unseen), default=0)
+    fit = [c for c in cohorts if c.values is None and c.size + c.n * longest <= table.limits.row_bytes_max]
+    least = min((int(rules.alpha * c.n) + 1 for c in fit), default=1)
+    reasons = 0
+    for i in table.sensitive:
+        counts = Counter[object]()
+        for values, n in unseen.items():
+            counts[table.counted_value(values[i])] += n
+        reasons += sum(n // least for n in counts.values())
+    return max(0, len(fit) - reasons)
 
 
 class RowNow(msgspec.Struct, gc=False):
@@ -78,6 +103,7 @@ class SealedAudit(HistoryAudit):
         self.withheld = self.waited_max = 0
         self._rows: dict[str, RowNow] = {}
         self._left: dict[str, int] = {}  # cohort -> members that are there with the value it has
+        self._rows_of: dict[str, int] = {}  # cohort -> its rows
         self._waiting: dict[str, tuple[int, int]] = {}  # source key -> offset and epoch of its arrival
         self._numbers: dict[str, int] = {}  # of cohorts, by id
         self._epoch = self._changes = 0
@@ -170,17 +196,33 @@ class SealedAudit(HistoryAudit):
                 raise violation("left", f"{where}, cohort {name}", f"LIVE says {left}, and {self._left[name]} are left")
         facts: dict[int, GroupFact | None] = {}
         for name in epoch.retired:
+            if not self._too_few(name):
+                what = f"it is retired, and {self._left[name]} of its people are left"
+                raise violation("left", f"{where}, cohort {name}", what)
             del self._left[name]  # survivors keep the name of their cohort: they are in it for ever
             facts[self._numbers[name]] = None
         for name, cohort in epoch.adds.items():
             self._numbers[name] = len(self._numbers)
             facts[self._numbers[name]] = self._placed(name, cohort, known.cohorts[name], f"{where}, cohort {name}")
-        empty = next((name for name, left in self._left.items() if left == 0), None)
-        if empty is not None:
-            raise violation("left", f"{where}, cohort {empty}", "nobody is left, and it is not retired")
+        self._check_left(where)
         waited = [self._epoch - since + 1 for _, since in self._waiting.values()]
         self.waited_max = max([self.waited_max, *waited])
         self._add_release(facts)
+
+    def _check_left(self, where: str) -> None:
+        """Raises LawViolated if a departure is not said."""
+        rules, published = self._table.sealed, self.laws.cohorts
+        for name, left in self._left.items():
+            if self._too_few(name):
+                what = f"{left or 'nobody'} of {published[name].n} is left, and it is not retired"
+                raise violation("left", f"{where}, cohort {name}", what)
+            if rules is not None and rules.counters and left != published[name].left:
+                what = f"{left} are left, and no LIVE says so"
+                raise violation("left", f"{where}, cohort {name}", what)
+
+    def _too_few(self, name: str) -> bool:
+        theta = 0 if self._table.sealed is None else self._table.sealed.theta
+        return self._left[name] <= theta * self._rows_of[name]
 
     def _placed(self, name: str, cohort: CohortSeen, source_keys: Sequence[str], where: str) -> GroupFact | None:
         """Checks a new cohort and puts its members into it; None if its values are withheld. Raises LawViolated."""
@@ -191,7 +233,7 @@ class SealedAudit(HistoryAudit):
         if any(now.cohort for now in there):
             raise violation("one cohort", where, "one of its rows was published with the same value before")
         self._check_rows(cohort, [now.row for now in there], where)
-        self._left[name] = cohort.n
+        self._left[name] = self._rows_of[name] = cohort.n
         for source_key in source_keys:
             self._rows[source_key].cohort = name
             came, _ = self._waiting.pop(source_key)
@@ -207,6 +249,8 @@ class SealedAudit(HistoryAudit):
         """Raises LawViolated if a cohort's box or values are not those of its rows."""
         if cohort.values is not None and sorted(row.values for row in rows) != cohort.values:
             raise violation("cohort values", where, "its rows have other values")
+        if cohort.values is None and self._may_show(cohort, [row.values for row in rows]):
+            raise violation("withheld", where, "its values could have been shown under alpha and l")
         space = self._table.space
         lo, hi = space.box_of_cells(space.cells(np.array([row.codes for row in rows], dtype=np.int64)))
         if cohort.box != (tuple(lo.tolist()), tuple(hi.tolist())):
@@ -214,6 +258,17 @@ class SealedAudit(HistoryAudit):
         individuals = [row.individual for row in rows if row.individual is not None]
         if len(individuals) != len(set(individuals)):
             raise violation("individual", where, "an individual has two rows in it")
+
+    def _may_show(self, cohort: CohortSeen, rows: Sequence[Values]) -> bool:
+        rules = self._table.sealed
+        if rules is None:
+            return False
+        for i in self._table.sensitive:
+            counts = Counter(self._table.counted_value(values[i]) for values in rows)
+            if max(counts.values()) > rules.alpha * cohort.n or len(counts) < rules.l:
+                return False
+        shown = msgspec.json.encode([[*map(msgspec.Raw, values)] for values in rows])
+        return cohort.size - len("null") + len(shown) <= self._table.limits.row_bytes_max
 
 
 def read_members(lines: Iterable[bytes]) -> Iterator[EpochMembers]:

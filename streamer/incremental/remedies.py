@@ -141,14 +141,22 @@ def unequal_partitions(table_name: str, counts: Mapping[str, int]) -> str:
 
 # -- dead letters -----------------------------------------------------------------------------------------------------
 
+READ_AGAIN = (
+    "have Debezium read all rows again by a row `execute-snapshot` in its table of signals, which `streamer connect "
+    "source --sql` prints; or `streamer reload --from-source`"
+)
+"""If the source is right, and rows of it are missing here. Rows that were deleted meanwhile go by a reload only."""
+
 RETRY = "`streamer dead-letters retry` applies them, once a version runs that can: report the fault"
 RETRY_LATER = "`streamer dead-letters retry` again, in a moment"
 
 _REASONS_BY_REMEDY = {
     "correct the rows at the source, which sends them again; or widen table.yaml, and `streamer reload`": (
-        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed missing-column row-too-large oversized"
+        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed row-too-large oversized"
     ),
-    "correct the rows at the source, which sends them again": "missing-individual",
+    f"bring back the column that the source or its connector lacks, then {READ_AGAIN}": (
+        "missing-column missing-individual"
+    ),
     "if the source has the row, send it as an `upsert`; if not, nothing": "key-exists key-unknown",
     "send a deletion of the former row, then the row as it is": "individual-changed key-changed",
     "set the producer, its converter or the registry as the letters say, and send the rows again": (
@@ -161,7 +169,9 @@ _REASONS_BY_REMEDY = {
     RETRY: "internal-error skipped",
     "let the source send the present rows": "message-gone statement before-a-statement",
     RETRY_LATER: "not-read-yet",
-    "nothing: later messages count, or they are applied": "superseded retried",
+    "nothing: later messages count, they are applied, or an operator has seen to them": (
+        "superseded retried acknowledged"
+    ),
 }
 
 OF_DEAD_LETTERS: Mapping[str, str] = {

@@ -117,6 +117,10 @@ FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
 """Makes the QI groups of a whole table, by a seed: arrays of row numbers. Rows in no group are pending."""
 
 
+NOT_SAID = ("respelt_keys", "old_reads", "explaining")
+"""Counts that a replay does not report."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
     """Counts of a replay, and the seconds it took."""
@@ -302,7 +306,7 @@ class Replay:
         engine, total = self.machine.engine, self._total
         return ReplayReport(
             events=total.counts.messages,
-            **{name: n for name, n in asdict(total.counts).items() if name not in ("respelt_keys", "old_reads")},
+            **{name: n for name, n in asdict(total.counts).items() if name not in NOT_SAID},
             rows=engine.n_rows,
             pending=engine.n_pending,
             qi_groups=engine.n_qi_groups,

@@ -60,6 +60,14 @@ def reach_of(admin: Admin, places: Sequence[Place]) -> dict[Place, Reach]:
     return _reach(places, _ask_reach(admin, places))
 
 
+def written_since(admin: Admin, places: Sequence[Place], seconds: float) -> dict[Place, int]:
+    """The first offsets of partitions that were written since a time; without those that hold none, or no leader."""
+    specs = dict.fromkeys(places, OffsetSpec.for_timestamp(max(0, int(1000 * seconds))))
+    answers = admin.list_offsets(specs, request_timeout=CALL_SECONDS_MAX) if places else {}
+    found = {place: _unless(TOO_EARLY, answers[place], [place.topic]) for place in places}
+    return {place: one.offset for place, one in found.items() if one is not None and one.offset >= 0}
+
+
 def _ask_reach(admin: Admin, places: Sequence[Place]) -> list[Any]:
     """The answers to come about beginnings and about ends."""
     specs = (OffsetSpec.earliest(), OffsetSpec.latest()) if places else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,7 @@ from streamer.errors import UsageError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import message_read_last
-from streamer.incremental.shard.steps import REFUSED, REFUSED_AGAIN, RETRIED, SUPERSEDED
+from streamer.incremental.shard.steps import ACKNOWLEDGED, REFUSED, REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect_now, durability_of
@@ -34,7 +34,7 @@ from streamer.incremental.topics import (
 from streamer.kafka.clients import open_admin, open_consumer
 from streamer.kafka.reading import Consumer, Place, Record, last_value, places_of, records, shards_in, watermarks
 from streamer.kafka.shard_input import message_at
-from streamer.kafka.topics import Admin, GroupHidden, members_of, reach_of, topic_ids
+from streamer.kafka.topics import Admin, GroupHidden, members_of, reach_of, topic_ids, written_since
 from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.table.schema import Table
 
@@ -46,8 +46,12 @@ from streamer.table.schema import Table
 # * Dead letters are counted while they are read, by kind, reason and column: a topic of millions is not kept in memory.
 # * "Lately" means a number of input offsets, not a time: so the share of dead letters is one of messages, whatever the
 #   traffic, and their coordinates say which of them count.
+# * "Now" means the last minutes: a source that writes nothing right any more is red long before it fills that number.
+#   Its messages are those written since, or from the first letter of these minutes on, if a worker reads older ones.
+# * What an operator has acknowledged counts in neither, except truncations: the rows of before are still published.
 
 LATEST_OFFSETS: Final = 10_000  # of a shard
+NOW_SECONDS: Final = 600.0
 TAIL_FIRST: Final = 512  # records that are read from the end at first; then twice as many, and so on
 TRUNCATION: Final = "truncate-one-shard"
 """The reason of a captured truncation that is not applied: whatever the share, rows are published that are gone."""
@@ -132,13 +136,19 @@ def row_of(letter: Letter, milliseconds: int) -> dict[str, Any]:
 
 
 def standing_refused(letters: Iterable[Letter]) -> dict[int, Letter]:
-    """The dead letters whose message is still refused, by offset. letters: of a shard, in their order."""
+    """The dead letters whose message is still refused, and not acknowledged, by offset.
+
+    letters: of a shard, in their order.
+    """
     standing: dict[int, Letter] = {}
     for letter in letters:
         if letter.kind in (REFUSED, REFUSED_AGAIN):
             standing[letter.offset] = letter
         elif letter.kind in (RETRIED, SUPERSEDED):
             standing.pop(letter.offset, None)
+        elif letter.kind == ACKNOWLEDGED:
+            below = letter.offset
+            standing = {at: one for at, one in standing.items() if at >= below or one.reason == TRUNCATION}
     return standing
 
 
@@ -182,9 +192,13 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
             positions = _positions(consumer, table_name)
             published = [place for kind in outputs for place in places_of(consumer, topic_name(table_name, kind))]
             reach = {place: (found.begin, found.end) for place, found in reach_of(admin, [*published, *places]).items()}
+            now_from = written_since(admin, places, time() - NOW_SECONDS)
         ids = {kind: id_ for kind, id_ in ids.items() if kind not in (*OUTPUTS, SEALED) or kind in outputs}
         in_kafka = [
-            _in_kafka(consumer, table, place, meta, positions.get(place.partition), ids, reach, len(places), kafka)
+            replace(
+                _in_kafka(consumer, table, place, meta, positions.get(place.partition), ids, reach, len(places), kafka),
+                **_letters(consumer, table.name, place.partition, meta, now_from.get(place)),
+            )
             for place, meta in zip(places, before, strict=True)
         ]
     in_kafka = _with_transactions(kafka, dict(zip(places, in_kafka, strict=True)), reach)
@@ -236,7 +250,6 @@ def _in_kafka(
         InputState(ids, shards, earliest, end, begun, control_end, reach, again),
         position,
         _waiting(consumer, place, max(earliest, meta.next if meta else 0), end),
-        *_lately(consumer, table.name, shard, meta),
     )
 
 
@@ -259,23 +272,36 @@ def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting 
     return None if record is None else Waiting(record.offset(), record.timestamp()[1] / 1000)
 
 
-def _lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int, tuple[int, ...]]:
-    """Counts dead letters among the latest messages, and these messages; 0 of 0 if the shard's own counts suffice.
-
-    Returns also the offsets of truncations that are dead letters.
-    """
+def _letters(
+    consumer: Consumer, table_name: str, shard: int, meta: Meta | None, now_from: int | None
+) -> dict[str, Any]:
+    """The fields of `InKafka` that dead letters tell; now_from: the first offset of the input of the last minutes."""
     place = Place(topic_name(table_name, DEAD_LETTERS), shard)
-    counts_suffice = meta is None or meta.counts.messages <= LATEST_OFFSETS
-    may_hold_truncations = meta is not None and meta.shards > 1 and meta.counts.dead_letters > 0
-    if meta is None or (counts_suffice and not may_hold_truncations) or not places_of(consumer, place.topic):
-        return 0, 0, ()
+    if meta is None or not meta.counts.dead_letters or not places_of(consumer, place.topic):
+        return {}
     first, end = watermarks(consumer, place)
-    since = meta.next - LATEST_OFFSETS
-    standing = latest_standing(since, first, end, lambda start: map(letter_of, records(consumer, place, start, end)))
-    truncations = tuple(one.offset for one in standing if one.reason == TRUNCATION and one.offset >= meta.letters_from)
-    if counts_suffice:
-        return 0, 0, truncations
-    return sum(since <= one.offset < meta.next for one in standing), LATEST_OFFSETS, truncations
+    since = max(meta.next - LATEST_OFFSETS, meta.letters_from)
+    times: dict[int, float] = {}  # when a message was refused last, by its offset
+
+    def letters_from(start: int) -> Iterator[Letter]:
+        for record in records(consumer, place, start, end):
+            letter = letter_of(record)
+            if letter.kind != ACKNOWLEDGED:
+                times[letter.offset] = record.timestamp()[1] / 1000
+            yield letter
+
+    standing = [one for one in latest_standing(since, first, end, letters_from) if one.offset >= meta.letters_from]
+    lately = [one.offset for one in standing if since <= one.offset < meta.next]
+    recent = [offset for offset in lately if time() - times[offset] <= NOW_SECONDS]
+    now_from = min([*recent, meta.next if now_from is None else now_from])
+    return {
+        "refused_lately": len(lately),
+        "lately": min(LATEST_OFFSETS, meta.counts.messages),
+        "refused_now": len(recent),
+        "now": min(meta.next - now_from, meta.counts.messages),
+        "refused_at": max((times[offset] for offset in lately), default=0.0),
+        "truncations": tuple(one.offset for one in standing if one.reason == TRUNCATION and meta.shards > 1),
+    }
 
 
 def _workers(admin: Admin, table_name: str) -> Workers:

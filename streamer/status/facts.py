@@ -50,8 +50,11 @@ class InKafka:
     input_state: InputState = field(default_factory=lambda: InputState({}, 0, 0, 0))
     position: Position | None = None  # None: it never published
     waiting: Waiting | None = None
-    refused_lately: int = 0  # dead letters among the last `lately` messages
-    lately: int = 0  # 0: the shard has read too few messages
+    refused_lately: int = 0  # messages that are refused still and not acknowledged, among the last `lately` messages
+    lately: int = 0  # 0: the letters were not looked at
+    refused_now: int = 0  # the same of the last minutes, among the last `now` messages
+    now: int = 0
+    refused_at: float = 0.0  # when the last one of them was refused
     truncations: tuple[int, ...] = ()  # offsets of captured truncations that are dead letters
     held_back: Waiting | None = None  # by an open transaction of a producer: nobody can read it yet
 

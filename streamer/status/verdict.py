@@ -32,7 +32,7 @@ from streamer.incremental.shard.preflight import Consistency, compare, former_ve
 from streamer.incremental.shard.rebuild import LOOK_SECONDS, last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name, worker_group
 from streamer.privacy.models import model_of, words
 from streamer.status.facts import (
     HeldFacts,
@@ -61,9 +61,11 @@ STANDSTILL_SECONDS_MAX = 600.0  # of a region of a rebuild, or of the algorithm 
 UNJOINED_SECONDS_MAX = 60.0  # of a rebalance: Kafka waits for dead workers until their sessions end
 TRANSACTION_SECONDS_MAX = 10.0  # for which a producer of the input may leave a transaction open without a word
 OVERDUE_SECONDS_MAX = 60.0  # after the time at which an epoch of a sealed changelog should have ended
+REFUSED_NOW_LEAST = 10  # messages of the last minutes: fewer count among the latest ones alone
 FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
 REDIS_REFUSES = "workers go on by themselves once it takes writes: is --redis the master? Its log says why it refuses"
+GOES_ON = "it goes on by itself once the server does"
 REDIS_IS_FULL = "Redis is full, so that no worker can commit: raise its maxmemory"
 
 
@@ -129,11 +131,12 @@ def worker_problems(facts: WorkerFacts) -> list[str]:
     own = {held.shard for held in facts.shards if held.refused}
     others = sorted((number, custody) for number, custody in facts.refused.items() if number not in own)
     refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in others)
+    blocked = any(sentence for server in facts.servers for sentence in _of_server(server))
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
         *_joining(facts),
         *(sentence for shard in refused for sentence in _refused(shard, facts.now, []).problems),
-        *(sentence for held in facts.shards for sentence in held_problems(held, facts.worker)),
+        *(sentence for held in facts.shards for sentence in held_problems(held, facts.worker, blocked)),
     ]
 
 
@@ -156,15 +159,16 @@ def _joining(facts: WorkerFacts) -> Iterator[str]:
     if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
         yield (
             f"Kafka has given this worker no shards for {ago(facts.unjoined_seconds)}, not even none: a member of its "
-            "consumer group does not take part in giving them out; is it a worker?"
+            "consumer group does not take part in giving them out; is it a worker? `kafka-consumer-groups.sh "
+            f"--describe --members --group {worker_group(facts.table)}` names them"
         )
 
 
-def held_problems(held: HeldFacts, worker: str = "") -> list[str]:
-    """The problems of one shard, by what its worker knows."""
+def held_problems(held: HeldFacts, worker: str = "", blocked: bool = False) -> list[str]:
+    """The problems of one shard, by what its worker knows. blocked: a server is away, so that no restart helps."""
     shard = ShardFacts(held.shard, worker=worker, held=held)
     overdue = held.sealed.overdue_seconds if held.sealed is not None else 0.0
-    return [*_stands_still(shard, Workers({}, told=False), now=0.0), *_overdue(shard, overdue)]
+    return [*_stands_still(shard, Workers({}, told=False), 0.0, blocked), *_overdue(shard, overdue, blocked)]
 
 
 def not_ready(facts: WorkerFacts) -> list[str]:
@@ -183,16 +187,19 @@ def not_ready(facts: WorkerFacts) -> list[str]:
 
 
 def judge_shard(
-    table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
+    table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0, blocked: bool = False
 ) -> Verdict:
-    """The verdict on one shard. dead_letters_max: the allowed share of dead letters among its latest messages."""
+    """The verdict on one shard.
+
+    dead_letters_max: the allowed share of dead letters among its latest messages. blocked: as of `held_problems`.
+    """
     verdict = _standing(table, shard)
     if shard.held is None or not shard.held.taken_over:
         verdict.add(_refused(shard, now, known=verdict.problems))
-    verdict.problems += _stands_still(shard, workers, now)
-    verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now))
+    verdict.problems += _stands_still(shard, workers, now, blocked)
+    verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now), blocked)
     verdict.problems += _ahead(table, shard, now)
-    verdict.problems += _counts(shard, dead_letters_max)
+    verdict.problems += _counts(shard, now, dead_letters_max)
     verdict.problems += _truncations(shard)
     verdict.warnings += _unknown_keys(shard)
     verdict.warnings += _held_back_by_transaction(shard, now)
@@ -207,11 +214,11 @@ def judge_shard(
     return verdict
 
 
-def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
+def _stands_still(shard: ShardFacts, workers: Workers, now: float, blocked: bool) -> Iterator[str]:
     """The most telling reason why a shard does not go on, and a recent fault."""
     held, prefix, still = shard.held, f"shard {shard.number}:", shard.still_seconds(now)
     busy = held.busy_seconds if held is not None else 0.0
-    look = f"look at the log of {shard.worker or 'its worker'}, or start it again"
+    look = GOES_ON if blocked else f"look at the log of {shard.worker or 'its worker'}, or start it again"
     if held is not None and held.lost:
         yield (
             f"{prefix} another worker has taken it over, and Kafka has not given it away yet: if that lasts, this "
@@ -237,11 +244,12 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         )
 
 
-def _overdue(shard: ShardFacts, seconds: float) -> Iterator[str]:
+def _overdue(shard: ShardFacts, seconds: float, blocked: bool) -> Iterator[str]:
     if seconds > OVERDUE_SECONDS_MAX:
+        whose = shard.worker or "its worker"
         yield (
             f"shard {shard.number}: an epoch of its sealed changelog should have been over {ago(seconds)} ago, and its"
-            " newcomers are not published: is its worker running?"
+            f" newcomers are not published: {GOES_ON if blocked else f'is {whose} running? Its log says why it waits'}"
         )
 
 
@@ -407,12 +415,21 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
 
 
 def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
+    """Changes of rows that the shard did not have, unless there is a harmless reason for each.
+
+    A connector that sends changes again repeats those of rows that were deleted since; a refused row is not there when
+    its deletion comes; and rows that a later snapshot reads are there again.
+    """
     counts = shard.redis.meta.counts if shard.redis.meta else NO_MESSAGES
-    if not counts.unknown_keys:
-        return
-    why = "did the connector skip its snapshot, or write a row's changes to several partitions?"
     if counts.respelt_keys:
         why = f"{counts.respelt_keys:,} of them {remedies.RESPELT_KEYS}"
+    elif counts.unknown_keys > counts.explaining + counts.dead_letters:
+        why = (
+            "more than rows that were deleted before or refused. Did the connector skip its snapshot, so that rows are "
+            f"missing? {remedies.READ_AGAIN}"
+        )
+    else:
+        return
     yield (
         f"shard {shard.number}: {counts.unknown_keys:,} captured changes and deletions were about rows that it did not"
         f" have: {why}"
@@ -430,7 +447,10 @@ def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
         )
     if running is None and last is not None and last.state in (FAILED, STOPPED):
         sentence = f"shard {shard.number}: its last rebuild, {ago(now - last.at)} ago, {told(last)}"
-        (verdict.problems if last.state == FAILED else verdict.warnings).append(sentence)
+        if last.state == FAILED:
+            verdict.problems.append(f"{sentence}; `streamer rebuild` tries again")
+        else:
+            verdict.warnings.append(sentence)
     verdict.warnings += [
         f"shard {shard.number}: request {one.rebuild.id}, {ago(now - one.at)} ago, {told(one)}"
         for one in meta.rebuilds
@@ -439,7 +459,7 @@ def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
     return verdict
 
 
-def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
+def _counts(shard: ShardFacts, now: float, dead_letters_max: float) -> Iterator[str]:
     meta = shard.redis.meta or Meta()
     counts = meta.counts
     if counts.messages > meta.next:
@@ -447,13 +467,18 @@ def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
             f"shard {shard.number}: counts {counts.messages} messages, but only {meta.next} offsets were read: its "
             "counts are wrong, which is a fault of streamer's: please report it"
         )
-    refused, messages, which = counts.dead_letters, counts.messages, ""
-    if shard.kafka.lately:
-        refused, messages, which = shard.kafka.refused_lately, shard.kafka.lately, "the latest "
-    if refused > dead_letters_max * messages:
+    kafka, more = shard.kafka, f"more than {dead_letters_max:.0%}: `streamer dead-letters` says why"
+    refused, messages = (kafka.refused_lately, kafka.lately) if kafka.lately else (counts.dead_letters, counts.messages)
+    if kafka.refused_now >= REFUSED_NOW_LEAST and kafka.refused_now > dead_letters_max * kafka.now:
         yield (
-            f"shard {shard.number}: {refused:,} of {which}{messages:,} messages are dead letters, more than "
-            f"{dead_letters_max:.0%}: `streamer dead-letters` says why"
+            f"shard {shard.number}: {kafka.refused_now:,} of the {kafka.now:,} messages of the last minutes were "
+            f"refused, {more}"
+        )
+    elif refused > dead_letters_max * messages:
+        last = f", the last one {ago(now - kafka.refused_at)} ago" if kafka.refused_at else ""
+        yield (
+            f"shard {shard.number}: {refused:,} of the latest {messages:,} messages were refused{last}, {more}; if "
+            "that is put right, `streamer dead-letters acknowledge`"
         )
 
 
@@ -536,7 +561,8 @@ def _secrets_lacking(table: Table, facts: TableFacts) -> Iterator[str]:
 def judge(table: Table, facts: TableFacts, dead_letters_max: float) -> tuple[list[Verdict], Verdict]:
     """The verdicts on each shard, and on all together. dead_letters_max: of `judge_shard`."""
     now = facts.redis_now.time
-    of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max) for shard in facts.shards]
+    blocked = facts.redis_now.full or bool(facts.redis_now.refuses)
+    of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max, blocked) for shard in facts.shards]
     verdict = Verdict()
     for one in (*of_shards, judge_table(table, facts)):
         verdict.add(one)

@@ -30,6 +30,7 @@ def served(servers: Servers, folder: Path) -> ServedTable:
 @pytest.mark.gate(
     "dead-letters",
     "dead-letters retry",
+    "dead-letters acknowledge",
     "doctor",
     "erase",
     "explain",

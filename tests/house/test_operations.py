@@ -26,7 +26,7 @@ ERRORS = {
 }
 """Which errors stand under which heading."""
 
-NO_LETTERS = {"superseded", "retried", "rows-left-unchanged"}
+NO_LETTERS = {"superseded", "retried", "acknowledged", "rows-left-unchanged"}
 """Reasons that letters have which no refusal gives."""
 
 

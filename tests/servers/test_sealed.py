@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from time import time
+from typing import Any
 
 import duckdb
 import pandas as pd
 import pytest
+from confluent_kafka import Producer
 
 from servers.broker.servers import Servers
 from streamer.audit.sealed_log import SealedLaws, SealedLine
@@ -21,6 +24,7 @@ from streamer.reader import SealedSubscription
 from streamer.status.facts import InRedis, ShardFacts, Workers
 from streamer.status.verdict import judge_shard
 from streamer.table.yaml.loading import load_table
+from worlds.kafka_and_redis import wait_until_deleted
 from worlds.served_patients import as_csv, inserted, rows, send, wait_until_read
 from worlds.workers import WorkedTable, wait_until
 
@@ -95,6 +99,44 @@ def test_a_loaded_table_is_published_in_cohorts_and_newcomers_follow_in_later_ep
     assert sum(cohort.n - cohort.left for cohort in laws.cohorts.values()) > 0
     assert all(not (one.headers() or ()) for shard in range(2) for one in world.read(SEALED, shard))
     assert worker.terminate()[0] == 0
+
+
+def test_an_audit_of_the_topic_finds_a_header_and_epochs_that_are_missing_at_the_end(
+    world: SealedTable, tmp_path: Path
+) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(60)))
+    worker = world.start()
+    send(world, *inserted(rows(40, 1000)))
+    wait_until_read(world)
+    world.wait_for_epochs(2)
+    assert worker.terminate()[0] == 0
+    assert "not known" not in world.report("audit", "topic")["verdict"]
+    written = {shard: [*world.read(SEALED, shard)] for shard in range(2)}
+    begins = max(at for at, one in enumerate(written[1]) if b'"EPOCH"' in (one.value() or b"")[:30])
+    before = next(at for at in range(begins - 1, -1, -1) if b'"EPOCH"' in (written[1][at].value() or b"")[:30])
+    world.delete_topics(SEALED)
+    wait_until_deleted(world.bootstrap, world.name, SEALED)
+    world.must("topics create", "--shards", 2)
+    write_again(world, {**written, 1: written[1][: before + 1]})
+    assert re.search("'epochs'.*partition 1: the log ends with epoch .*cut off", broken(world))
+    write_again(world, {1: written[1][before + 1 :]}, headers=[("release", b"1")])
+    assert re.search(r"'records'.*partition 1: it has headers", broken(world))
+
+
+def broken(world: SealedTable) -> str:
+    """The law that an audit of the topic finds broken."""
+    return str(world.report("audit", "topic", code=1)["error"])
+
+
+def write_again(
+    world: SealedTable, records: dict[int, list[Any]], headers: list[tuple[str, bytes]] | None = None
+) -> None:
+    producer = Producer({"bootstrap.servers": world.bootstrap})
+    for shard, of in records.items():
+        for one in of:
+            said = {"partition": shard, "timestamp": one.timestamp()[1], "headers": headers or []}
+            producer.produce(f"{world.name}.{SEALED}", one.value(), one.key(), **said)
+    assert producer.flush(20) == 0
 
 
 def test_a_reader_sees_cohorts_and_keeps_them_in_files_a_database_and_a_log(world: SealedTable, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def test_the_whole_way_with_no_more_rights_than_the_recipes_give(people: People,
         people.must("operator", "dead-letters retry", "--dry-run")
         people.must("operator", "dead-letters retry")
         wait_until(lambda: "refused-again" in people.must("operator", "dead-letters"), 60, worker.log.read_text)
+        assert "acknowledged" in people.must("operator", "dead-letters acknowledge")
         people.must("operator", "topics check")
         assert "1 row erased" in people.must("operator", "erase", HELD_ROW, "--count", "--timeout", "300")
     people.must("operator", "rebuild", "--dry-run")

@@ -124,6 +124,25 @@ def test_a_commit_that_is_not_published_yet_is_named_with_its_remedy(fresh: Work
     assert seen(fresh)["problems"] == []
 
 
+def test_what_was_refused_is_red_until_it_is_acknowledged_and_red_again_if_more_comes(worked: WorkedTable) -> None:
+    def refused() -> list[str]:
+        found = worked.call("status", "--json")
+        problems: list[str] = json.loads(found.stdout)["problems"]
+        assert found.exit_code == bool(problems)
+        return [one for one in problems if " were refused, " in one]
+
+    before = refused()
+    assert before and worked.report("dead-letters acknowledge", "--shard", "0")["shards"] in ([], [0])
+    assert worked.report("dead-letters acknowledge")["acknowledged"] > 0
+    assert refused() == []
+    assert worked.report("dead-letters acknowledge")["acknowledged"] == 0
+    assert worked.report("dead-letters retry", "--dry-run")["messages"] == []
+    for _ in range(3):
+        worked.must("produce", worked.folder / "bad.jsonl")
+    worked.work()
+    assert refused()
+
+
 def lose_redis(table: WorkedTable) -> None:
     table.lose_redis("1")
 

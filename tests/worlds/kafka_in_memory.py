@@ -166,8 +166,10 @@ class TopicsInMemory:
         answers: dict[TopicPartition, Future[SimpleNamespace]] = {place: Future() for place in asked}
         for place, spec in asked.items():
             begin, end = self.get_watermark_offsets(place, request_timeout, cached=False)
-            first = spec == OffsetSpec.earliest()
-            answers[place].set_result(SimpleNamespace(offset=begin if first else end, leader_epoch=0))
+            offset = begin if spec == OffsetSpec.earliest() else end
+            if (since := getattr(spec, "timestamp", None)) is not None:  # records are one second apart
+                offset = -1 if since > 1000 * (end - 1) else max(begin, -(-since // 1000))
+            answers[place].set_result(SimpleNamespace(offset=offset, leader_epoch=0))
         return answers
 
     def assign(self, places: Sequence[TopicPartition]) -> None:

@@ -68,6 +68,9 @@ def shard(
         "waiting": None,
         "refused_lately": 0,
         "lately": 0,
+        "refused_now": 0,
+        "now": 0,
+        "refused_at": 0.0,
         "truncations": (),
     }
     in_redis: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """`streamer dead-letters`: which messages were refused, where and why, without their values. `retry` tries them again.
 
-Letters are printed and exported as they are in the topic; `streamer.status.collect` says what a letter is.
+`acknowledge` says that they are seen to. Letters are printed and exported as they are in the topic;
+`streamer.status.collect` says what a letter is.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ from streamer.cli.support.outputs import OutputPath, force_option, require_writa
 from streamer.cli.support.tables import Line, as_json, filled, plural, shards_named, show
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
+from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.retrial import Retrial
-from streamer.incremental.shard.steps import REFUSED_AGAIN, RETRIED, SUPERSEDED
+from streamer.incremental.shard.steps import ACKNOWLEDGED, REFUSED_AGAIN, RETRIED, SUPERSEDED, Coordinates, acknowledged
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
 from streamer.kafka import reading
-from streamer.kafka.clients import open_admin, open_consumer
+from streamer.kafka.clients import open_admin, open_consumer, open_writer
 from streamer.kafka.reading import Consumer, Place, Record, shards_in, watermarks
 from streamer.kafka.registry import registry_from
 from streamer.kafka.topics import topic_id
-from streamer.status.collect import Letter, LetterCount, Tallies, letter_of, row_of, standing_refused
+from streamer.status.collect import TRUNCATION, Letter, LetterCount, Tallies, letter_of, row_of, standing_refused
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
@@ -136,7 +138,7 @@ def chosen_of(letters: Iterable[Letter], reason: str | None, offsets: Sequence[i
 
     letters: in the order in which they were written.
     """
-    named = (letter for letter in letters if not offsets or letter.offset in offsets)
+    named = (one for one in letters if not offsets or (one.offset in offsets and one.kind != ACKNOWLEDGED))
     standing = standing_refused(named).values()
     return sorted((one for one in standing if reason in (None, one.reason)), key=lambda one: one.offset)
 
@@ -182,6 +184,47 @@ def _show_answers(answers: Sequence[Letter]) -> None:
         cells = ((str(one.partition), str(one.offset), one.kind, one.reason, one.detail) for one in answers)
         lines.append(filled(Grid("shard", "offset", "answer", "reason", "detail"), cells))
     show({kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)} | {"messages": answers}, lines)
+
+
+# -- acknowledge ------------------------------------------------------------------------------------------------------
+#
+# An acknowledgement is a letter, too, written here: so `status` needs no other topic, and no worker has to run.
+
+
+@command_named(
+    "acknowledge",
+    "streamer dead-letters acknowledge --table mine",
+    short_help="Says that refused messages are seen to.",
+)
+@table_option
+@kafka_option
+@click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all].")
+@json_option
+def acknowledge_command(table: str, kafka: str, shard: int | None) -> None:
+    """Says that what was refused until now is seen to: `status` counts only what is refused from now on.
+
+    Call it once the published table is right again, or what it lacks is known. It changes no row. `retry --offset` can
+    still try an acknowledged message. A truncation stays until the rows of before are gone.
+    """
+    schema = load_table(table)
+    topic, seen = topic_name(schema.name, DEAD_LETTERS), dict[int, list[int]]()
+    with open_consumer(kafka) as consumer:
+        partitions = shards_in(consumer, topic)
+        require_shard(shard, len(partitions), schema.name)
+        for one in partitions:
+            letters = map(letter_of, reading.records(consumer, one, *watermarks(consumer, one)))
+            standing = [offset for offset, of in standing_refused(letters).items() if of.reason != TRUNCATION]
+            if standing and shard in (None, one.partition):
+                seen[one.partition] = standing
+    if seen:
+        with open_writer(kafka, topic) as writer:
+            for number, standing in seen.items():
+                letter = acknowledged(Coordinates(topic_name(schema.name, CHANGES), number, max(standing) + 1))
+                writer.write(letter.value, letter.key, number)
+    n = sum(map(len, seen.values()))
+    said = f"{plural(n, 'refused message')} of {shards_named(seen)} acknowledged: `status` speaks of later ones"
+    said = said if n else "there is no refused message to acknowledge"
+    show({"table": schema.name, "acknowledged": n, "shards": sorted(seen)}, [said])
 
 
 # -- list -------------------------------------------------------------------------------------------------------------
@@ -237,6 +280,7 @@ def command(
 
 
 command.add_command(retry_command)
+command.add_command(acknowledge_command)
 
 Export = Callable[[Letter, int], None]  # takes a letter, and the milliseconds since 1970 when it was written
 
@@ -287,7 +331,10 @@ def _follow(consumer: Consumer, ends: Mapping[Place, int], export: Export) -> No
 
 def _lines(topic: str, total: int, reasons: list[LetterCount], latest: list[Letter]) -> Iterator[Line]:
     yield f"{plural(total, 'dead letter')} in {topic}"
-    yield from (f"  {_sentence(one)}" for one in reasons)
+    for one in reasons:
+        yield f"  {_sentence(one)}"
+        if one.reason in OF_DEAD_LETTERS and one.kind not in (RETRIED, SUPERSEDED, ACKNOWLEDGED):
+            yield f"    {OF_DEAD_LETTERS[one.reason]}"
     if latest:
         headings = ("shard", "offset", "kind", "reason", "column", "detail")
         yield filled(Grid(*headings, title=f"the latest {len(latest)}"), map(_cells, latest))

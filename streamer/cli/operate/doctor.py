@@ -30,6 +30,7 @@ from streamer.incremental.topics import (
     topics_of,
 )
 from streamer.kafka.clients import open_admin, open_consumer, open_writer, reaching, require_answer
+from streamer.kafka.connect_tasks import connectors_at
 from streamer.kafka.registry import URL, SchemaRegistry, registry_from
 from streamer.kafka.topics import Allowed, allowed_on
 from streamer.loading.key_form import key_form_seen
@@ -60,9 +61,10 @@ class Tried(NamedTuple):
 @table_option
 @kafka_option
 @redis_option
+@click.option("--connect", metavar="URL", help="Look at the tasks of this Kafka Connect, too: HOST:PORT or a URL.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, table: str, kafka: str, redis: str) -> None:
+def command(ctx: click.Context, table: str, kafka: str, redis: str, connect: str | None) -> None:
     """Tries Kafka, its topics and rights, Redis, the clocks and the schema registry: OK, or what to do.
 
     Call it before the first worker is started, with the worker's own settings, on the worker's own machine. It changes
@@ -70,7 +72,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str) -> None:
     """
     schema = load_table(table)
     tried = []
-    for one in _all(schema, kafka, redis):
+    for one in _all(schema, kafka, redis, connect):
         tried.append(one)
         if not as_json():  # at once: the next part may wait for a server
             _say(one)
@@ -89,7 +91,7 @@ def _say(one: Tried) -> None:
         say(f"      {one.remedy}")
 
 
-def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:
+def _all(table: Table, kafka: str, redis: str, connect: str | None) -> Iterator[Tried]:
     yield from _in_turn(
         [
             ("Kafka", partial(_kafka, kafka)),
@@ -110,6 +112,8 @@ def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:
         ]
     )
     yield from _in_turn([("schema registry", partial(_registry, table))])
+    if connect is not None:
+        yield from _in_turn([("Kafka Connect", partial(_connect, connect))])
 
 
 def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
@@ -236,6 +240,14 @@ def _clocks(redis: str) -> str:
             )
         apart = max(apart, abs(ahead))
     return f"Redis and this machine are {apart:.1f} s apart"
+
+
+def _connect(address: str) -> str:
+    """Raises ServerUnreachable if a task does not run."""
+    found = connectors_at(address)
+    if faults := [fault for of in found.values() for fault in of]:
+        raise ServerUnreachable(f"{'; '.join(faults)} (Connect restarts no task by itself)")
+    return f"all tasks of {plural(len(found), 'connector')} run"
 
 
 def _registry(table: Table) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.topics import CHANGES, LIVE, REQUIRED_CONFIGS, SHARDS_DEFAULT, topic_name
 from streamer.table.published.schemas import key_schema, plain_name, schema_text, sink_table, value_schema
@@ -122,7 +124,7 @@ def server_id(table_name: str) -> int:
     return _SERVER_IDS[zlib.crc32(table_name.encode()) % len(_SERVER_IDS)]
 
 
-def _binlog_sql(relation: str, source: str, signals: str) -> Iterator[str]:
+def _binlog_sql(_table: Table, relation: str, source: str, signals: str) -> Iterator[str]:
     database, _, name = relation.replace("\\", "\\\\").replace("'", "''").rpartition(".")
     actions = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
     yield "-- For a server with binlog_format = ROW, binlog_row_image = FULL. Whatever these are:"
@@ -131,8 +133,7 @@ def _binlog_sql(relation: str, source: str, signals: str) -> Iterator[str]:
     yield "SELECT constraint_name, update_rule, delete_rule FROM information_schema.referential_constraints"
     yield f"WHERE constraint_schema = '{database}' AND table_name = '{name}'"
     yield f"AND (update_rule IN {actions} OR delete_rule IN {actions});"
-    yield "-- A row in this table starts an incremental snapshot:"
-    yield _signal_table(signals)
+    yield from _signal_table(relation, signals)
     yield "-- The connector's user needs:"
     yield "-- GRANT RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO ...;"
     yield f"-- GRANT SELECT ON {source} TO ...; GRANT SELECT, INSERT ON {signals} TO ...;"
@@ -226,8 +227,8 @@ def source_sql(table: Table, connector: str, relation: str) -> str:
     """The SQL that the owner of the source's table runs once, before the connector starts."""
     quote = '"' if connector == POSTGRES else "`"
     source, signals = (_quoted(name, quote) for name in (relation, signals_beside(relation)))
-    lines = _postgres_sql(table, source, signals) if connector == POSTGRES else _binlog_sql(relation, source, signals)
-    return "\n".join(lines) + "\n"
+    sql_of = _postgres_sql if connector == POSTGRES else _binlog_sql
+    return "\n".join(sql_of(table, relation, source, signals)) + "\n"
 
 
 def _postgres_settings(table: Table, database: Database) -> dict[str, str]:
@@ -265,14 +266,13 @@ def _made_topics(table: Table) -> dict[str, str]:
     }
 
 
-def _postgres_sql(table: Table, source: str, signals: str) -> Iterator[str]:
+def _postgres_sql(table: Table, relation: str, source: str, signals: str) -> Iterator[str]:
     yield "-- Run once by the table's owner, on a server with wal_level = logical."
     yield "-- With this, a change has the whole row before it, and values that Postgres stores apart (TOAST):"
     yield f"ALTER TABLE {source} REPLICA IDENTITY FULL;"
     yield "-- Each partition needs that, too: run this block again whenever one is attached or made."
     yield from _PARTITIONS.format(source.replace("'", "''")).splitlines()
-    yield "-- A row in this table starts an incremental snapshot:"
-    yield _signal_table(signals)
+    yield from _signal_table(relation, signals)
     yield "-- Changes of partitions come under the table's own name:"
     yield f'CREATE PUBLICATION "{_slot(table)}" FOR TABLE {source}, {signals} WITH (publish_via_partition_root = true);'
     yield "-- No message tells that a partition was truncated, dropped or detached: delete its rows before, or reload."
@@ -295,9 +295,17 @@ END $$;"""
 """Refuses a table that others inherit from; `pg_partition_tree` is empty for a table without partitions."""
 
 
-def _signal_table(signals: str) -> str:
+def _signal_table(relation: str, signals: str) -> Iterator[str]:
     columns = "id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048)"
-    return f"CREATE TABLE IF NOT EXISTS {signals} ({columns});"
+    name = re.sub(
+        r"[^\w.-]", r"[\g<0>]", relation
+    )  # Debezium reads a regular expression, and SQL no backslash as it is
+    asked = msgspec.json.encode({"type": "incremental", "data-collections": [name]}).decode().replace("'", "''")
+    yield "-- A row in this table starts an incremental snapshot:"
+    yield f"CREATE TABLE IF NOT EXISTS {signals} ({columns});"
+    yield "-- Not now, but if rows were refused or missed that the source has right: this has all rows read again."
+    yield "-- The id is a new one each time. Rows that were deleted meanwhile go by `streamer reload` only."
+    yield f"-- INSERT INTO {signals} VALUES ('again-1', 'execute-snapshot', '{asked}');"
 
 
 def _quoted(relation: str, quote: str) -> str:
@@ -347,7 +355,7 @@ def sink_config(
         "consumer.override.isolation.level": "read_committed",
         "consumer.override.auto.offset.reset": "earliest",
         **_sink_converter(table, "key", key_schema(table), converter),
-        **_sink_converter(table, "value", value_schema(table), converter),
+        **_sink_converter(table, "value", value_schema(table, exact=True), converter),
     }
 
 

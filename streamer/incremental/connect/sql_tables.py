@@ -102,7 +102,7 @@ _AVRO_KAFKA = _UPSERT_KAFKA.replace("= 'json'", "= 'avro-confluent'").replace(
 DIALECTS = {
     POSTGRES: Dialect(
         quote='"',
-        types={TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", BOOLEAN: "boolean"},
+        types={TEXT: "text", INTEGER: "bigint", FLOAT: "numeric", BOOLEAN: "boolean"},
         decimal="numeric({}, {})",
         key_text="text",
     ),
@@ -150,10 +150,20 @@ def view_sql(table: Table, dialect: str, kafka: str = "HOST:PORT") -> str:
     statements = [*_comments(table, dialect), *filter(None, [sql.opening]), _create_table(table, sql, kafka)]
     if dialect != KSQLDB:
         statements.append(_create_view(table, sql))
+    statements += _grants(table, sql) if dialect in (POSTGRES, MYSQL) else []
     return "\n".join(statements) + "\n"
 
 
+def _grants(table: Table, dialect: Dialect) -> Iterator[str]:
+    sink, view = dialect.name(schemas.sink_table(table)), dialect.name(schemas.view_name(table))
+    yield "-- The sink's user needs the first of these (in Postgres, and USAGE on the schema), its readers the second:"
+    yield f"-- GRANT SELECT, INSERT, UPDATE, DELETE ON {sink} TO ...; GRANT SELECT ON {view} TO ...;"
+
+
 def _comments(table: Table, dialect: str) -> Iterator[str]:
+    rounded = [column.name for column in table.kept if column.hierarchy is None and column.type == "decimal"]
+    if rounded and (dialect != POSTGRES or table.format != JSON):
+        yield f"-- With about 16 digits only: {', '.join(rounded)}. For all of them say `type: text` in table.yaml."
     if table.form == GROUPS:
         yield "-- Every row is a whole QI group, which satisfies the privacy model by itself."
         return

@@ -142,13 +142,14 @@ class Outcome:
     unknown_key: bool = False  # the row that it should have found was not there
     respelt_key: bool = False  # but one whose key is the same in another spelling
     old_read: bool = False  # a row as it was before a change, or before it was deleted
+    explains: bool = False  # why a later key may be unknown: a row was deleted, or came again
 
 
 _RESPELT = (
     "the same key in another spelling, such as 1.0 for 1: the source and the first table must write keys in one way"
 )
 
-APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
+APPLIED, IGNORED, EXPLAINS = Outcome(applied=True), Outcome(applied=False), Outcome(applied=True, explains=True)
 OLD_READ = Outcome(applied=False, old_read=True)
 
 
@@ -320,6 +321,7 @@ class Engine:
                 if index is None:
                     return self._missed(change.source_key, applied=False) if change.was_there else IGNORED
                 self._take_out([index])
+                return EXPLAINS
             case changes.DeleteWhere() | changes.ModifyWhere() | changes.Truncate():
                 return self._statement(change)
             case changes.Nothing():
@@ -376,6 +378,7 @@ class Engine:
                 self._take_out([former])
                 found = True
         index = self.rows.index_of.get(change.source_key)
+        came_again = index is not None and not change.was_there
         found = found or index is not None
         if index is not None and self.rows.row(index).individual != change.row.individual:
             self._take_out([index])
@@ -384,7 +387,9 @@ class Engine:
             self._insert(change.source_key, change.row)
         else:
             self._rewrite([(index, change.row)])
-        return APPLIED if found else self._missed(change.source_key, applied=True)
+        if not found:
+            return self._missed(change.source_key, applied=True)
+        return EXPLAINS if came_again else APPLIED
 
     def _missed(self, source_key: str, *, applied: bool) -> Outcome:
         return Outcome(applied, unknown_key=True, respelt_key=self._is_respelt(source_key))

@@ -140,6 +140,7 @@ class Counts:
     unlisted: Mapping[str, int] = field(default_factory=dict)  # of the applied: by column, an unknown category
     respelt_keys: int = 0  # of the unknown keys: those of rows, in another spelling
     old_reads: int = 0  # of the ignored: rows that a snapshot has read, and that were changed or deleted since
+    explaining: int = 0  # deletions of rows and rows that came again: each may be why a later key is unknown
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -150,6 +151,7 @@ class Counts:
             dict(Counter(self.unlisted) + Counter(other.unlisted)) if other.unlisted else self.unlisted,
             self.respelt_keys + other.respelt_keys,
             self.old_reads + other.old_reads,
+            self.explaining + other.explaining,
         )
 
     @property
@@ -166,4 +168,5 @@ APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=
 
 UNKNOWN_KEY, RESPELT_KEY = Counts(unknown_keys=1), Counts(unknown_keys=1, respelt_keys=1)
 OLD_READ = Counts(old_reads=1)
+EXPLAINING = Counts(explaining=1)
 """Added to the outcome of the message."""

@@ -160,10 +160,10 @@ def decode(key: bytes, value: bytes | None) -> SealedRecord:
     return record
 
 
-def log_line(shard: int, record: Written, timestamp: int) -> bytes:
-    """A record as a line of a sealed log; timestamp: in milliseconds since 1970."""
-    line = b'{"partition":%d,"key":"%b","value":%b,"timestamp":%d}\n'
-    return line % (shard, record.key, record.value, timestamp)
+def log_line(shard: int, record: Written, timestamp: int, headers: int = 0) -> bytes:
+    """A record as a line of a sealed log; timestamp: in milliseconds since 1970. headers: it should have none."""
+    line = b'{"partition":%d,"key":"%b","value":%b,"timestamp":%d%b}\n'
+    return line % (shard, record.key, record.value, timestamp, b',"headers":%d' % headers if headers else b"")
 
 
 def _check(record: SealedRecord) -> None:

@@ -442,6 +442,8 @@ class Machine:
             tally.counts += changes.APPLIED if outcome.applied else changes.IGNORED
             if outcome.unknown_key:
                 tally.counts += changes.RESPELT_KEY if outcome.respelt_key else changes.UNKNOWN_KEY
+            elif outcome.explains:
+                tally.counts += changes.EXPLAINING
             if outcome.old_read:
                 tally.counts += changes.OLD_READ
             if outcome.left_unchanged:

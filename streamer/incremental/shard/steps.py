@@ -51,6 +51,9 @@ REFUSED, PARTIAL = "refused", "partial"
 RETRIED, SUPERSEDED, REFUSED_AGAIN = "retried", "superseded", "refused-again"
 """Kinds of letters about a refused message that an operator has retried (`streamer.incremental.shard.retrial`)."""
 
+ACKNOWLEDGED = "acknowledged"
+"""The kind, and the reason, of a letter that an operator writes: messages below its offset are seen to."""
+
 
 class Coordinates(NamedTuple):
     """The place of a message."""
@@ -80,6 +83,11 @@ def not_retried(where: Coordinates, refusal: EventRefused) -> OutboxEntry:
     """The letter about a retried message that is superseded, or refused again, maybe for another reason."""
     kind = SUPERSEDED if refusal.reason == SUPERSEDED else REFUSED_AGAIN
     return _letter(where, kind, refusal.reason, refusal.detail, column=refusal.column)
+
+
+def acknowledged(where: Coordinates) -> OutboxEntry:
+    """The letter about all refused messages below an offset."""
+    return _letter(where, ACKNOWLEDGED, ACKNOWLEDGED, "an operator has seen to what was refused below this offset")
 
 
 def _letter(where: Coordinates, kind: str, reason: str, detail: str, **more: str | int | None) -> OutboxEntry:

@@ -104,6 +104,7 @@ class _StoredCounts(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
     unlisted: dict[str, int] = {}
     respelt_keys: int = 0
     old_reads: int = 0
+    explaining: int = 0
 
 
 class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

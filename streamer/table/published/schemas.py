@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,8 +19,8 @@ from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, 
 # The columns of what is published, with the types that a database or a stream processor needs.
 #
 # * Names and order are those of `streamer.table.published.rows` and `groups`. Dates and times are texts.
-# * Ends of intervals are exact numbers with a known scale. A kept decimal has no scale, so it becomes a binary float;
-#   the exact digits are read by `streamer subscribe`.
+# * Ends of intervals are exact numbers with a known scale. A kept decimal has no scale, so it becomes a binary float.
+#   The exact digits are read by `streamer subscribe`, and by a sink into Postgres, of plain records.
 # * Only kept values can be null.
 # * A kept column that may hold any type is refused, because a converter that expects a text would silently make null of
 #   a number.
@@ -202,9 +202,13 @@ def key_schema(table: Table) -> dict[str, Any]:
     return _struct(record_key_columns(table))
 
 
-def value_schema(table: Table) -> dict[str, Any]:
-    """The schema of a record's value. Raises UsageError for a lossy join, ConfigError for a column without a type."""
-    return _struct(record_value_columns(table))
+def value_schema(table: Table, exact: bool = False) -> dict[str, Any]:
+    """The schema of a record's value. Raises UsageError for a lossy join, ConfigError for a column without a type.
+
+    exact: kept decimals keep their digits, whatever scale the schema says: for a reader whose columns are there.
+    """
+    columns = record_value_columns(table)
+    return _struct(replace(one, type=DECIMAL) if exact and one.type == FLOAT else one for one in columns)
 
 
 def schema_text(schema: dict[str, Any]) -> str:

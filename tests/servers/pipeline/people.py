@@ -130,6 +130,12 @@ class People:
         return transaction
 
 
+class PayingPeople(People):
+    """The same with a number of more digits than a binary float has."""
+
+    MADE = People.MADE.removesuffix(")") + ", fee numeric DEFAULT 12345678901234567890.123456789)"
+
+
 class PartitionedPeople(People):
     """The same in three partitions by the primary key, which a tenth of the changes gives a row anew."""
 

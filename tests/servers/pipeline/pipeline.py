@@ -234,11 +234,13 @@ class Pipeline:
         return [[mark_of(message.value()) for message in messages] for messages in written]
 
     def status(self) -> dict[str, Any]:
+        return self.told("status", "--redis", self.parts.servers.redis_url)
+
+    def told(self, command: str, *more: str) -> dict[str, Any]:
+        """What a command says as JSON."""
         access = self.parts.access
-        servers = ["--kafka", access.bootstrap, "--redis", self.parts.servers.redis_url]
-        words = ["--table", str(self.path), *servers]
-        said = CliRunner(env=access.operator).invoke(main, ["status", *words, "--json"])
-        shown: dict[str, Any] = json.loads(said.stdout)
+        words = [*command.split(), "--table", str(self.path), "--kafka", access.bootstrap, *more, "--json"]
+        shown: dict[str, Any] = json.loads(CliRunner(env=access.operator).invoke(main, words).stdout)
         return shown
 
     def wrong(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ import psycopg
 from servers.pipeline.binlog_people import COLUMNS, BinlogPeople
 from servers.pipeline.binlog_servers import CLINIC, CONNECTOR, BinlogServer
 from servers.pipeline.configurations import Shape, shaped, source_config, source_sql
-from servers.pipeline.people import PartitionedPeople, People
+from servers.pipeline.people import PartitionedPeople, PayingPeople, People
 from streamer.incremental.connect import connectors
 from streamer.incremental.connect.connectors import Database
 from streamer.table.schema import Table
@@ -57,6 +57,17 @@ class PostgresSource:
 
     def show(self, judged: psycopg.Connection, people: People) -> None:
         pass
+
+
+class PayingSource(PostgresSource):
+    """Its table has a long number."""
+
+    def add_columns(self, path: Path) -> None:
+        fee = "\n  fee: {role: keep, acknowledge_linkable: true, type: decimal}\nprivacy:"
+        path.write_text(path.read_text().replace("\nprivacy:", fee))
+
+    def people(self, judged: psycopg.Connection, name: str) -> People:
+        return PayingPeople(judged, name)
 
 
 class PartitionedSource(PostgresSource):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import psycopg
 import pytest
@@ -12,11 +15,14 @@ import pytest
 from servers.pipeline.configurations import Shape, source_sql
 from servers.pipeline.pipeline import Laying, Parts, Pipeline
 from servers.pipeline.readers import of_the_console, of_the_sink
-from servers.pipeline.sources import PartitionedSource
+from servers.pipeline.sources import PartitionedSource, PayingSource
 from streamer.incremental.events.snapshot_marks import Mark
+from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.store.base import ELSEWHERE, LAST, QUIET
+from streamer.table.published.schemas import sink_table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.workers import wait_until
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -87,6 +93,46 @@ def test_a_table_that_others_inherit_from_is_refused_by_the_printed_sql(parts: P
         table = replace(load_table(PATIENTS), name="old_people")
         with pytest.raises(psycopg.Error, match=r'tables inherit from "public"\."old_people"'):
             database.execute(source_sql(table).encode())
+
+
+def test_a_column_that_was_renamed_heals_by_the_printed_row_and_a_dead_sink_by_the_printed_call(
+    lay: Laying, parts: Parts
+) -> None:
+    """Long numbers arrive with all their digits."""
+    pipeline = lay(Shape(), shards=1, origin=PayingSource(parts.place))
+    pipeline.begin(FEW, workers=1, looked_at=False)
+    pipeline.until_released()
+    pipeline.until_source_reads()
+    pipeline.until_arrived()
+    name, database = pipeline.table.name, pipeline.database
+    database.execute(f"ALTER TABLE {name} RENAME age TO years".encode())
+    database.execute(f"UPDATE {name} SET zip = 10000 WHERE id <= 50".encode())
+    database.execute(f"DELETE FROM {name} WHERE id <= 5".encode())
+    wait_until(lambda: pipeline.metas()[0].counts.dead_letters == 50, 60, pipeline.log)
+    (told,) = pipeline.status()["problems"]
+    assert "50 of the latest" in told or "of the last minutes were refused" in told
+    (reason,) = pipeline.told("dead-letters")["reasons"]
+    assert reason["reason"] == "missing-column" and "execute-snapshot" in OF_DEAD_LETTERS["missing-column"]
+    database.execute(f"ALTER TABLE {name} RENAME years TO age".encode())
+    (printed,) = re.findall(r"(?m)^-- (INSERT INTO .*);$", source_sql(pipeline.table))
+    database.execute(printed.encode())
+    wait_until(lambda: not pipeline.wrong(), 60, pipeline.log)
+    assert pipeline.status()["problems"] != []
+    assert pipeline.told("dead-letters acknowledge")["acknowledged"] == 50
+    status = pipeline.status()
+    assert (status["problems"], [one for one in status["warnings"] if "did not have" in one]) == ([], [])
+    sink = sink_table(pipeline.table)
+    database.execute(f"ALTER TABLE {sink} RENAME TO {sink}_away".encode())
+    database.execute(f"DELETE FROM {name} WHERE id = 100".encode())
+    doctor = partial(pipeline.told, "doctor", "--redis", parts.servers.redis_url, "--connect")
+    address = f"127.0.0.1:{parts.connect.port}"
+    wait_until(lambda: not doctor(address)["ok"], 60, pipeline.log)
+    (part,) = [one for one in doctor(address)["parts"] if one["ok"] is False]
+    database.execute(f"ALTER TABLE {sink}_away RENAME TO {sink}".encode())
+    assert f"of {pipeline.sink} is FAILED" in part["said"]
+    for call in re.findall(r"`curl (-X POST [^`]+)`", part["said"]):
+        subprocess.run(["curl", "-sSf", *call.replace("'", "").split()], check=True)
+    wait_until(lambda: not pipeline.wrong(), 60, pipeline.log)
 
 
 def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from streamer.audit.sealed_log import SealedLaws, SealedLine, read_sealed, sealed_facts, what_ids_show
 from streamer.errors import LawViolated, UsageError
+from streamer.incremental.sealed.records import Written, log_line
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, as_file, busy_publisher
 
 Lines = list[SealedLine]
@@ -106,6 +107,7 @@ FORGERIES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
         lambda log: with_another(log, 0, value=b'{"qi_group":"0-1","years_lo":1,"years_hi":2,"problem":"a"}'),
         "'records'.* record 0 ",
     ),
+    "a header": (lambda log: with_another(log, 2, headers=1), "'records'.* record 2 .*headers"),
     "a row id in a cohort": (lambda log: changed(log, 0, offset=812), "'records'.* record 0 "),
     "a record of another version": (lambda log: changed(log, 3, record="LEFT"), "'records'.* record 3 "),
     "members in another order": (
@@ -245,6 +247,25 @@ def test_lines_of_a_file_are_read_back_and_a_cut_one_is_refused(log: Lines) -> N
     assert list(read_sealed(as_file(log).splitlines(keepends=True))) == log
     with pytest.raises(LawViolated, match="line 9 is not a whole record"):
         list(read_sealed(as_file(log)[:-20].splitlines(keepends=True)))
+
+
+def test_headers_of_a_topic_are_seen_in_a_file() -> None:
+    line = log_line(0, Written(b"epoch-0", b"{}"), 5, headers=2)
+    assert list(read_sealed([line])) == [SealedLine(0, "epoch-0", b"{}", 5, headers=2)]
+
+
+@pytest.mark.parametrize(
+    ("published", "is_cut"), [({0: 4}, False), ({0: 1, 1: 0}, False), ({0: 5}, True), ({1: 1}, True)]
+)
+def test_epochs_that_are_missing_at_the_end_are_told_by_what_was_published(
+    log: Lines, published: dict[int, int], is_cut: bool
+) -> None:
+    laws = followed(log)
+    if not is_cut:
+        laws.require_end(published)
+        return
+    with pytest.raises(LawViolated, match=r"'epochs'.*the end was cut off"):
+        laws.require_end(published)
 
 
 def test_a_log_without_a_record_proves_nothing() -> None:

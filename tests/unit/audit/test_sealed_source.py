@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 
 import msgspec
 import pytest
 
 from streamer.audit.found import Found
-from streamer.audit.sealed_log import SealedLine
-from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.sealed_log import SealedLaws, SealedLine
+from streamer.audit.sealed_source import SealedAudit, check_twice, read_members
 from streamer.audit.source import EpochMembers, members_of, row_changes
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental.engine.engine import Engine
@@ -29,9 +30,10 @@ Forge = Callable[[SmallPublisher], None]
 
 
 def audited(publisher: SmallPublisher, persistent: bool = False) -> SealedAudit:
+    rules = SealedRules(EpochLength(events=10), theta=Decimal(str(publisher.theta)))
     engine = Engine(SEALED_PEOPLE, gathers=True)
     changes = row_changes(SEALED_PEOPLE, engine, publisher.messages, None)
-    audit = SealedAudit(SEALED_PEOPLE, persistent)
+    audit = SealedAudit(replace(SEALED_PEOPLE, sealed=rules), persistent)
     for _ in audit.follow(publisher.lines, changes, publisher.members):
         pass
     return audit
@@ -156,6 +158,27 @@ def more_left(publisher: SmallPublisher) -> None:
     publisher.messages[4] = Message(4, None, b'{"op":"delete","key":"p3"}')
 
 
+def _of_kind(publisher: SmallPublisher, kind: bytes) -> int:
+    return next(i for i, line in enumerate(publisher.lines) if kind in (line.value or b""))
+
+
+def a_missing_live(publisher: SmallPublisher) -> None:
+    del publisher.lines[_of_kind(publisher, b'"LIVE"')]
+    _replaced(publisher, b'"lives":1', b'"lives":0')
+
+
+def a_retirement_by_choice(publisher: SmallPublisher) -> None:
+    _replaced(publisher, b'"retires":0,"lives":1', b'"retires":1,"lives":0')
+    _replaced(publisher, b',"live":1', b"")
+    _replaced(publisher, b'"LIVE"', b'"RETIRE"')
+
+
+def values_withheld_by_choice(publisher: SmallPublisher) -> None:
+    at = _of_kind(publisher, b'"sensitive":[[')
+    line = publisher.lines[at]
+    publisher.lines[at] = line._replace(value=(line.value or b"").partition(b',"sensitive"')[0] + b',"sensitive":null}')
+
+
 FORGERIES: dict[str, tuple[Forge, str]] = {
     "a member of two cohorts": (one_in_two_cohorts, "'one cohort'|'members'"),
     "a member twice": (one_twice, "'members'"),
@@ -165,6 +188,9 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "a value that nobody has": (another_value, "'cohort values'"),
     "a box wider than its members": (a_wider_box, "'cohort box'"),
     "a departure from another cohort": (more_left, "'left'"),
+    "a departure that is not said": (a_missing_live, "'left'.*no LIVE says so"),
+    "a cohort that is retired though many are left": (a_retirement_by_choice, "'left'.*is retired, and 1"),
+    "values that alpha and l allow, and nobody sees": (values_withheld_by_choice, "'withheld'"),
 }
 
 
@@ -188,6 +214,38 @@ def test_a_survivor_of_a_retired_cohort_who_comes_back_with_the_same_value_is_na
     publisher.epoch(("insert", "z", 1, "a"))
     with pytest.raises(LawViolated, match="'one cohort'"):
         audited(publisher)
+
+
+def test_values_that_alpha_l_or_a_message_forbids_are_rightly_withheld() -> None:
+    publisher = SmallPublisher()
+    publisher.epoch(("insert", "x", 1, "a"), ("insert", "y", 1, "a"))
+    assert audited(publisher).withheld == 2
+    publisher = SmallPublisher()
+    publisher.epoch(("insert", "x", 1, "a" * 600_000), ("insert", "y", 1, "b" * 600_000))
+    values_withheld_by_choice(publisher)
+    assert audited(publisher).withheld == 2
+
+
+def checked(publisher: SmallPublisher) -> None:
+    cohorts = [one for epoch in SealedLaws(SEALED_PEOPLE).follow(publisher.lines) for one in epoch.adds.values()]
+    engine = Engine(SEALED_PEOPLE, gathers=True)
+    check_twice(cohorts, row_changes(SEALED_PEOPLE, engine, publisher.messages, None), SEALED_PEOPLE)
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+def test_without_members_a_cohort_withheld_by_choice_is_found_if_few_rows_are_in_none(cut: int) -> None:
+    publisher = SmallPublisher()
+    publisher.epoch(*(("insert", f"p{i}", i, "abcdefgh"[i % 8]) for i in range(8 - cut)))
+    publisher.epoch(("delete", "p0", None, None), ("insert", "q", 5, "z"))
+    checked(publisher)
+    values_withheld_by_choice(publisher)
+    with pytest.raises(LawViolated, match=r"'withheld'.*: 1 cohorts, at least, withhold values that alpha allows"):
+        checked(publisher)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_without_members_nobody_is_blamed_for_cohorts_that_are_rightly_withheld(seed: int) -> None:
+    checked(busy_publisher(seed))
 
 
 def test_members_of_another_log_are_refused() -> None:

@@ -214,6 +214,46 @@ def test_a_truncation_stands_until_it_was_retried_or_the_table_was_reloaded(
     assert people.look().shards[0].kafka.truncations == standing
 
 
+@pytest.mark.parametrize(
+    ("clock", "acknowledged_below", "expected"),
+    [
+        (200, 0, (20, 20, 200)),
+        (1_000, 0, (20, 10, 10)),
+        (5_000, 0, (20, 0, 0)),
+        (5_000, 185, (15, 0, 0)),
+        (1_000, 195, (5, 5, 5)),
+        (1_000, 200, (0, 0, 0)),
+    ],
+    ids=["at once", "after some minutes", "hours later", "some acknowledged", "and at once", "all of them"],
+)
+def test_refused_messages_count_now_and_among_the_latest_ones_until_they_are_acknowledged(
+    people: TableInMemory,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: int,
+    acknowledged_below: int,
+    expected: tuple[int, int, int],
+) -> None:
+    """20 of 200 messages, the last ones; a record of a topic is written each second."""
+    meta = Meta(1, 200, counts=Counts(applied=180, dead_letters=20))
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: meta)
+    monkeypatch.setattr(module, "time", lambda: float(clock))
+    people.topics.write(CHANGES, 0, *[MESSAGE] * 200)
+    letters = [letter(offset) for offset in range(180, 200)]
+    if acknowledged_below:
+        letters.append(letter(acknowledged_below, "acknowledged", "acknowledged"))
+    nothing = [None] * 380
+    written = [(b"", msgspec.json.encode(one)) for one in letters]
+    people.topics.write("people.dead-letters", 0, *nothing, *written[:10], *nothing, *written[10:])
+    kafka = people.look().shards[0].kafka
+    assert (kafka.refused_lately, kafka.refused_now, kafka.now) == expected
+    assert kafka.lately == 200
+
+
+def test_a_truncation_is_never_acknowledged_as_its_rows_are_still_published() -> None:
+    letters = [letter(1), letter(2, reason=TRUNCATION), letter(3), letter(3, "acknowledged", "acknowledged")]
+    assert list(standing_refused(letters)) == [2, 3]
+
+
 def test_the_first_message_that_waits_is_the_one_behind_the_last_commit(people: TableInMemory) -> None:
     people.commit()
     people.topics.write(CHANGES, 0, *[MESSAGE] * 10, None, MESSAGE, MESSAGE)

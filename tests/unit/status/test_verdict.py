@@ -37,6 +37,7 @@ from streamer.status.verdict import (
     STILL_OUTSIDE_SECONDS_MAX,
     Verdict,
     if_redis_is_lost,
+    judge,
     judge_shard,
     judge_table,
     not_ready,
@@ -177,6 +178,19 @@ def test_offsets_without_a_message_are_no_lag() -> None:
     assert judged(shard(worker="", **read), Workers({})) == Verdict()
 
 
+def test_while_redis_refuses_writes_nobody_is_told_to_start_a_worker_again() -> None:
+    """It would only wait again."""
+    still = shard(**waiting(3600))
+    for now in (RedisNow(NOW, full=True), RedisNow(NOW, refuses="a replica"), RedisNow(NOW)):
+        _, whole = judge(TABLE, replace(seen(shards=[still]), redis_now=now), 0.05)
+        (said,) = [one for one in whole.problems if "messages wait" in one]
+        is_blocked = bool(now.full or now.refuses)
+        assert said.endswith("it goes on by itself once the server does") == is_blocked != ("start it again" in said)
+    silent = worker(replace(WELL, lag=7, still_seconds=300.0), servers=(ServerFacts("Redis", 40.0),))
+    assert not any("start it again" in one for one in worker_problems(silent))
+    assert any("start it again" in one for one in worker_problems(replace(silent, servers=())))
+
+
 # -- counts -----------------------------------------------------------------------------------------------------------
 
 
@@ -184,15 +198,31 @@ def test_a_shard_all_of_whose_messages_are_dead_letters_is_a_problem() -> None:
     dead = replace(META, next=2_000, counts=Counts(dead_letters=2_000))
     problem = the_problem(shard(dead, before=dead))
     assert problem == (
-        "shard 0: 2,000 of 2,000 messages are dead letters, more than 5%: `streamer dead-letters` says why"
+        "shard 0: 2,000 of the latest 2,000 messages were refused, more than 5%: `streamer dead-letters` says why; if "
+        "that is put right, `streamer dead-letters acknowledge`"
     )
 
 
 def test_of_many_messages_the_latest_ones_decide_about_the_share_of_dead_letters() -> None:
     old = replace(META, counts=Counts(applied=90_000, dead_letters=30_000), next=120_000)
     assert not judged(shard(old, before=old, refused_lately=500, lately=10_000)).problems
-    (problem,) = judged(shard(old, before=old, refused_lately=501, lately=10_000)).problems
-    assert "501 of the latest 10,000 messages are dead letters, more than 5%" in problem
+    problem = the_problem(shard(old, before=old, refused_lately=501, lately=10_000, refused_at=NOW - 7_300))
+    assert "501 of the latest 10,000 messages were refused, the last one 2 h ago, more than 5%" in problem
+    assert problem.endswith("if that is put right, `streamer dead-letters acknowledge`")
+
+
+@pytest.mark.parametrize(
+    ("refused", "of", "is_red"),
+    [(597, 597, True), (10, 190, True), (10, 210, False), (9, 9, False)],
+    ids=["all", "a twentieth", "fewer", "too few to tell"],
+)
+def test_what_is_refused_in_these_minutes_is_a_problem_though_the_latest_messages_were_right(
+    refused: int, of: int, is_red: bool
+) -> None:
+    old = replace(META, counts=Counts(applied=90_000, dead_letters=refused), next=99_000)
+    now = shard(old, before=old, refused_lately=refused, lately=100_000, refused_now=refused, now=of)
+    said = [f"shard 0: {refused} of the {of} messages of the last minutes were refused, more than 5%: `streamer "]
+    assert [one[: len(said[0])] for one in judged(now).problems] == said * is_red
 
 
 def test_a_captured_truncation_that_is_a_dead_letter_is_a_problem_whatever_the_share() -> None:
@@ -214,6 +244,19 @@ def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> Non
     verdict = judged(shard(missed, before=missed))
     assert verdict.problems == []
     assert "17 captured changes and deletions were about rows that it did not have" in verdict.warnings[0]
+    assert verdict.warnings[0].endswith(remedies.READ_AGAIN)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [{"explaining": 17}, {"dead_letters": 17}, {"explaining": 9, "dead_letters": 8}],
+    ids=["sent again after deletions, or read again", "their rows were refused", "both"],
+)
+def test_of_rows_that_are_not_there_for_a_harmless_reason_nothing_is_said(why: dict[str, Any]) -> None:
+    well = replace(META, counts=replace(Counts(applied=4_000, unknown_keys=17), **why), next=5_000)
+    assert judged(shard(well, before=well)) == Verdict()
+    one_more = replace(well, counts=replace(well.counts, unknown_keys=18))
+    assert len(judged(shard(one_more, before=one_more)).warnings) == 1
 
 
 def test_if_their_keys_are_those_of_rows_in_another_spelling_that_is_the_cause_and_the_remedy() -> None:
@@ -360,7 +403,7 @@ def test_a_rebuild_that_failed_is_a_problem_until_one_is_done() -> None:
     (problem,) = with_rebuilds(None, rebuilt(FAILED), rebuilt(ANSWERED)).problems
     assert problem == (
         "shard 0: its last rebuild, 1 min ago, failed with 3 of 8 regions done, loss +0.0%, 0 rows published again, "
-        "9 s: out of memory"
+        "9 s: out of memory; `streamer rebuild` tries again"
     )
     assert with_rebuilds(rebuilt(RUNNING), rebuilt(FAILED)).problems == []
 

@@ -60,7 +60,7 @@ def test_names_that_differ_in_capitals_only_are_warned_of(names: tuple[str, str]
 @pytest.mark.parametrize(
     ("dialect", "types"),
     [
-        (POSTGRES, ["text", "bigint", "numeric(5, 2)", "double precision", "boolean"]),
+        (POSTGRES, ["text", "bigint", "numeric(5, 2)", "numeric", "boolean"]),
         (MYSQL, ["mediumtext", "bigint", "decimal(5, 2)", "double", "boolean"]),
         (FLINK, ["STRING", "BIGINT", "DECIMAL(5, 2)", "DOUBLE", "BOOLEAN"]),
         (KSQLDB, ["VARCHAR", "BIGINT", "DECIMAL(5, 2)", "DOUBLE", "BOOLEAN"]),
