@@ -65,6 +65,7 @@ from streamer.table.files import STDIN, atomic_writer, for_owner_alone
 from streamer.table.microdata import Microdata
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.published.rows import qi_group_name
+from streamer.table.stray_rows import stray_among
 
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
@@ -99,6 +100,7 @@ class TableWritten(NamedTuple):
     refused: list[RefusedRow]
     unlisted: dict[str, int]  # by column, rows with unknown categories
     spelt: dict[str, Spellings]  # by column, of the part of the source that has most
+    stray: dict[int, str]  # by number from 0, the rows that seem to be no data
     details: dict[str, int | float]  # fragments; counts of a search
     levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
@@ -280,6 +282,7 @@ class Encoded(NamedTuple):
     refused: list[RefusedRow]
     unlisted: dict[str, int]
     spelt: dict[str, Spellings]
+    stray: dict[int, str]
     texts: dict[int, set[bytes]]  # of kept columns that the model counts
 
 
@@ -295,7 +298,7 @@ def _encode(
     """Encodes a part of the source, and keeps the hashes of its keys; before: where to keep those of exact values."""
     table, encoder = recipe.table, Encoder(recipe.table)
     arrow = require("pyarrow", "parquet")
-    found, unlisted, texts = Encoded(0, [], {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
+    found, unlisted, texts = Encoded(0, [], {}, {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
     tables, hashes, exact, spelt = [], [], [], dict[str, Spellings]()
     parts: Iterable[tuple[int, pd.DataFrame]]
     if isinstance(part, RowPart):
@@ -304,6 +307,7 @@ def _encode(
         parts = [(first_row, Batches(part).read().to_pandas(types_mapper=pd.ArrowDtype))]
     for first, frame in parts:
         numbers = np.arange(first, first + len(frame))
+        found.stray.update({first - 1 + number: what for number, what in stray_among(frame).items()})
         if skip_refused:
             refused = refused_rows(table, frame)
             found.refused.extend(one._replace(data_row=one.data_row + first - 1) for one in refused)
@@ -326,7 +330,8 @@ def _encode(
         alike.leave(path.with_suffix(".keys.npy"), np.concatenate(hashes))
     if before is not None:
         alike.leave(before, np.concatenate(exact))
-    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), spelt, texts)
+    n_rows = sum(rows.num_rows for rows in tables)
+    return Encoded(n_rows, found.refused, dict(unlisted), spelt, found.stray, texts)
 
 
 def _who(recipe: Recipe, rows: Any) -> list[Ints]:
@@ -513,6 +518,7 @@ class _Steps:
             sorted(refused),
             dict(unlisted),
             most_spellings(*(one.spelt for one in encoded)),
+            dict(chain.from_iterable(one.stray.items() for one in encoded)),
             made.details,
             made.levels,
             [self._job.out / name for name in files],

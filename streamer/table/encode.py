@@ -41,6 +41,7 @@ from streamer.table.codes.source_texts import CellReader, in_its_own_form, meani
 from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
+from streamer.table.stray_rows import stray_among
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -304,7 +305,9 @@ class Encoder:
         try:
             return self._columns_of(frame, first_row)
         except _CellRefused as refused:
-            raise ConfigError(f"data row {first_row + refused.at}: {refused.why}") from None
+            stray = stray_among(frame).get(refused.at)
+            what = "" if stray is None else f"; the row seems to be {stray}: remove it from the source"
+            raise ConfigError(f"data row {first_row + refused.at}: {refused.why}{what}") from None
 
     def _columns_of(self, frame: pd.DataFrame, first_row: int) -> EncodedColumns:
         self.named_columns(frame)

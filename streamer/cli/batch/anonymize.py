@@ -50,6 +50,7 @@ from streamer.table.files import PARQUET, STDIN, STDOUT, atomic_writers, is_stre
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, column_names
+from streamer.table.stray_rows import stray_among
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -194,6 +195,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
+            stray = stray_among(frame)
             frame = data_warnings.without_refused(frame, refused)
             encoded = Encoder(schema).columns(frame)
             unlisted = data_warnings.unknown_category_rows(schema, frame)
@@ -209,7 +211,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             )
             facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
             n = len(microdata)
-            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused)
+            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused, stray)
         curves = () if report is None or form == LOSSY_JOIN else reports.curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
@@ -257,7 +259,8 @@ def _by_fragments(
         how = asked.workers, asked.index, left_out is not None, asked.force, spark, encoding, report is not None
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
-        facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.spelt, done.refused)
+        about = done.unlisted, done.rows, done.rows, done.spelt, done.refused, done.stray
+        facts |= _about_rows(asked, schema, *about)
         facts |= {"published": {out.name: done.columns}, "report": None}
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
@@ -277,13 +280,14 @@ def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[s
 
 def _about_rows(
     asked: GivenOptions, schema: Table, unlisted: Mapping[str, int], rows: int, of: int,
-    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow],
+    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow], stray: Mapping[int, str],
 ) -> dict[str, Any]:  # fmt: skip
     """The facts about the rows of a run. rows: that may be unlisted; of: all of the file.
 
     spelt: of `several_spellings`.
     """
-    warnings = data_warnings.spelling_warnings(schema, spelt)
+    warnings = data_warnings.stray_warnings(stray, refused)
+    warnings += data_warnings.spelling_warnings(schema, spelt)
     warnings += data_warnings.unknown_category_warnings(schema, unlisted, rows, "rows")
     left_out = asked.left_out and skip_refused.facts_of(refused, of, asked.left_out)
     return {"unlisted": unlisted, "warnings": warnings, "left_out": left_out}
