@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import os
 import pickle
+import re
 import secrets
 import shutil
 from collections import Counter
@@ -30,7 +31,17 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
-from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, whole_file, written
+from streamer.engines.pool import (
+    CallPool,
+    ProcessPool,
+    SparkPool,
+    emptied,
+    lock_on,
+    not_written,
+    private_folder,
+    whole_file,
+    written,
+)
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, Stage, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -69,6 +80,9 @@ from streamer.table.stray_rows import stray_among
 
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
+
+OURS_IN_DRAFT = re.compile(r"(\.[0-9a-f]+-)?part-\d+\.parquet|\.lock")
+"""The files that a folder that is being written may hold."""
 
 ROW = "row"
 """The column of the numbers of the source's rows, the first of which is 1."""
@@ -170,22 +184,37 @@ def _require_out(job: FragmentJob) -> None:
 
 @contextmanager
 def _draft_of(job: FragmentJob, begun: bool) -> Iterator[Path]:
-    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one."""
+    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one.
+
+    What a killed process has left of it stays if this is the same job (begun), else it is removed.
+    """
     draft = job.out.with_name(f".{job.out.name}.draft")
     try:
-        draft.mkdir(exist_ok=begun)  # what a killed process wrote of it stays
-    except FileExistsError:
-        raise UsageError(f"{draft}: another job writes {job.out}, or was killed; if so, remove it") from None
+        draft.mkdir(exist_ok=True)
+        if not all(map(OURS_IN_DRAFT.fullmatch, (entry.name for entry in draft.iterdir()))):
+            raise UsageError(f"{draft}: is needed to write {job.out}, and holds other files; name another OUT")
+        if (lock := lock_on(draft / ".lock")) is None:
+            raise UsageError(f"{draft}: another job writes {job.out}; wait for that one, or name another OUT")
+        if not begun:
+            emptied(draft)
     except OSError as error:
         raise ConfigError(f"{job.out}: cannot be written: {error.strerror}") from None
     try:
         yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        os.close(lock)
 
 
 def _appear(draft: Path, out: Path) -> None:
-    """Gives the folder its name."""
+    """Gives the folder its name. Raises ConfigError if the disk has no room for what waits to be written."""
+    try:
+        _named(draft, out)
+    except OSError as error:
+        raise not_written(out, error, ", or name another OUT") from None
+
+
+def _named(draft: Path, out: Path) -> None:
     for path in draft.iterdir():
         if path.name.startswith("."):  # what a process that was killed has not finished
             path.unlink()
@@ -734,12 +763,16 @@ class _Steps:
             if job.index is None:
                 _appear(self._draft, job.out)
             else:
-                with atomic_writer(job.index, text=True) as file:
-                    for_owner_alone(file)
-                    file.write("key,qi_group\r\n")
-                    for path in filter(None, (*index, made.listed)):
-                        file.write(path.read_bytes().decode())  # line ends stay as they are
-                    _appear(self._draft, job.out)
+                try:
+                    with atomic_writer(job.index, text=True) as file:
+                        for_owner_alone(file)
+                        file.write("key,qi_group\r\n")
+                        for path in filter(None, (*index, made.listed)):
+                            file.write(path.read_bytes().decode())  # line ends stay as they are
+                        file.flush()
+                        _appear(self._draft, job.out)
+                except OSError as error:
+                    raise not_written(job.index, error, ", or name another --index") from None
         return measures, names, figures
 
     # -- what a report counts ------------------------------------------------------------------------------------------

@@ -34,6 +34,9 @@ T = TypeVar("T")
 LOCAL, SPARK = "local", "spark"
 """The engines."""
 
+LEFT_BYTES = 8
+"""Of chance in the name that a folder has while it is removed."""
+
 OURS = re.compile(
     r"lock|job|\.?chance|results|source|pieces|counts|alike|leaves|fragments|prepared|(routed|regions)-\d|index"
 )
@@ -53,12 +56,14 @@ def private_folder(path: Path, job: bytes) -> Iterator[bool]:
     job: says which job it is; results of another one are removed. Raises UsageError if the folder holds anything else,
     belongs to somebody else, or is in use.
     """
+    for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 2 * LEFT_BYTES}"):  # of a process that was killed here
+        shutil.rmtree(left, ignore_errors=True)
     lock = _locked(path)
     try:
         name = path / "job"
         begun = name.exists() and name.read_bytes() == job
         if not begun:
-            _emptied(path)
+            emptied(path)
             name.write_bytes(job)
         yield begun
     finally:
@@ -78,29 +83,37 @@ def _locked(path: Path) -> int:
         raise UsageError(f"{path}: is no folder that its owner alone can read (mode 700); name another one by --spill")
     if not all(map(OURS.fullmatch, entries)):
         raise UsageError(f"{path}: holds other files; name a folder that is empty or not there by --spill")
-    lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
+    if (lock := lock_on(path / "lock")) is None:
         raise UsageError(f"{path}: another process works in it; wait for that one, or name another --spill") from None
     return lock
 
 
 def _removed(path: Path) -> None:
-    """Removes a folder. Executors that a signal has left behind may still write: under another name, not into it."""
+    """Removes a folder, under another name: executors that a signal has left behind may still write into it."""
     path = path.absolute()
     with suppress(OSError):  # in a folder of somebody else, or a mounted disk
-        path = path.rename(path.parent / f".{path.name}.{secrets.token_hex(8)}")
+        path = path.rename(path.parent / f".{path.name}.{secrets.token_hex(LEFT_BYTES)}")
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _emptied(path: Path) -> None:
+def emptied(path: Path) -> None:
+    """Removes all that a folder holds but its lock."""
     for entry in path.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
-        elif entry.name != "lock":
+        elif entry.name.lstrip(".") != "lock":
             entry.unlink()
+
+
+def lock_on(path: Path) -> int | None:
+    """The open lock of a file, which is made if it is not there; None if another process has it."""
+    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
 
 
 class CallPool(AbstractContextManager["CallPool"], Protocol):
@@ -226,6 +239,8 @@ def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -
         written(path, call(*arguments))
     except StreamerError:
         raise
+    except FileNotFoundError as error:  # somebody has tidied up
+        raise NotFinished(f"{error.filename or path.parent.parent}: was there, and is gone") from None
     except OSError as error:
         raise not_written(path.parent.parent, error) from None
     except Exception as error:

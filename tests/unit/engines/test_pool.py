@@ -173,3 +173,22 @@ def within(seconds: float, happens: object) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_the_next_call_removes_what_a_call_that_was_killed_while_it_tidied_up_has_left(tmp_path: Path) -> None:
+    left, others = tmp_path / f".spill.{'0a' * 8}", tmp_path / ".spill.notes"
+    for folder in (left, others):
+        (folder / "pieces").mkdir(parents=True)
+        (folder / "pieces" / "0.arrow").write_bytes(b"a row")
+    with private_folder(tmp_path / "spill", b"job"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [others.name]
+
+
+def test_a_file_that_somebody_has_removed_is_named(tmp_path: Path) -> None:
+    with (
+        private_folder(tmp_path / "spill", b"job"),
+        ProcessPool(tmp_path / "spill", 1) as pool,
+        pytest.raises(NotFinished, match=r"gone\.arrow: was there, and is gone"),
+    ):
+        pool.map("read", Path.read_bytes, [(tmp_path / "gone.arrow",)])
