@@ -15,12 +15,10 @@ from __future__ import annotations
 import csv
 import os
 import pickle
-import re
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, pairwise
@@ -31,12 +29,11 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
+from streamer.engines.draft_folder import LOCK, appear, draft_of
 from streamer.engines.pool import (
     CallPool,
     ProcessPool,
     SparkPool,
-    emptied,
-    lock_on,
     not_written,
     private_folder,
     whole_file,
@@ -80,9 +77,6 @@ from streamer.table.stray_rows import stray_among
 
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
-
-OURS_IN_DRAFT = re.compile(r"(\.[0-9a-f]+-)?part-\d+\.parquet|\.lock")
-"""The files that a folder that is being written may hold."""
 
 ROW = "row"
 """The column of the numbers of the source's rows, the first of which is 1."""
@@ -131,12 +125,20 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     """
     require("pyarrow.parquet", "parquet")
     _require_out(job)
+    if job.spark is not None:  # executors are in other folders
+        index = job.index and job.index.absolute()
+        job = replace(
+            job, source=job.source.absolute(), out=job.out.absolute(), spill=job.spill.absolute(), index=index
+        )
     try:
-        with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
+        with private_folder(job.spill, _identity(job)) as begun, draft_of(job.out, begun) as draft:
             chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
             recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-            of_spark = job.spark is not None
-            pool: CallPool = SparkPool(job.spill, job.spark) if of_spark else ProcessPool(job.spill, job.workers)
+            pool: CallPool
+            if job.spark is None:
+                pool = ProcessPool(job.spill, job.workers)
+            else:
+                pool = SparkPool(job.spill, job.spark, [job.source, draft / LOCK])
             with pool:
                 return _Steps(job, recipe, pool, draft, stage).done()
     except OSError as error:
@@ -180,63 +182,6 @@ def _require_out(job: FragmentJob) -> None:
         raise UsageError(f"{out}: holds other things than a table that was written here; name another folder")
     if not job.force and any(out.iterdir()):
         raise UsageError(f"{out}: exists already and is not overwritten; name another folder, or give --force")
-
-
-@contextmanager
-def _draft_of(job: FragmentJob, begun: bool) -> Iterator[Path]:
-    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one.
-
-    What a killed process has left of it stays if this is the same job (begun), else it is removed.
-    """
-    draft = job.out.with_name(f".{job.out.name}.draft")
-    try:
-        draft.mkdir(exist_ok=True)
-        if not all(map(OURS_IN_DRAFT.fullmatch, (entry.name for entry in draft.iterdir()))):
-            raise UsageError(f"{draft}: is needed to write {job.out}, and holds other files; name another OUT")
-        if (lock := lock_on(draft / ".lock")) is None:
-            raise UsageError(f"{draft}: another job writes {job.out}; wait for that one, or name another OUT")
-        if not begun:
-            emptied(draft)
-    except OSError as error:
-        raise ConfigError(f"{job.out}: cannot be written: {error.strerror}") from None
-    try:
-        yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        os.close(lock)
-
-
-def _appear(draft: Path, out: Path) -> None:
-    """Gives the folder its name. Raises ConfigError if the disk has no room for what waits to be written."""
-    try:
-        _named(draft, out)
-    except OSError as error:
-        raise not_written(out, error, ", or name another OUT") from None
-
-
-def _named(draft: Path, out: Path) -> None:
-    for path in draft.iterdir():
-        if path.name.startswith("."):  # what a process that was killed has not finished
-            path.unlink()
-        else:
-            _on_disk(path)
-    _on_disk(draft)
-    if out.exists():
-        old = out.with_name(f".{out.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(out, old)
-        os.replace(draft, out)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.replace(draft, out)
-
-
-def _on_disk(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 # -- rows in files ----------------------------------------------------------------------------------------------------
@@ -761,7 +706,7 @@ class _Steps:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
             if job.index is None:
-                _appear(self._draft, job.out)
+                appear(self._draft, job.out)
             else:
                 try:
                     with atomic_writer(job.index, text=True) as file:
@@ -770,7 +715,7 @@ class _Steps:
                         for path in filter(None, (*index, made.listed)):
                             file.write(path.read_bytes().decode())  # line ends stay as they are
                         file.flush()
-                        _appear(self._draft, job.out)
+                        appear(self._draft, job.out)
                 except OSError as error:
                     raise not_written(job.index, error, ", or name another --index") from None
         return measures, names, figures

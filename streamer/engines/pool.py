@@ -171,8 +171,10 @@ class SparkPool(CallPool):
     chance. If an executor dies, Spark repeats its call, which writes the same files.
     """
 
-    def __init__(self, folder: Path, session: Any) -> None:
+    def __init__(self, folder: Path, session: Any, shared: Sequence[Path] = ()) -> None:
+        """shared: other paths that the executors must see; all paths are absolute."""
         self._kept, self._session = _Kept(folder), session
+        self._shared = [str(path) for path in (folder / "results", *shared)]
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -184,22 +186,28 @@ class SparkPool(CallPool):
         for number in missing:
             path = self._kept.path(stage, number)
             written(path.with_suffix(".call"), (call, calls[number], path))
-        asked = [str(self._kept.path(stage, number).with_suffix(".call")) for number in missing]
+        asked, shared = [str(self._kept.path(stage, i).with_suffix(".call")) for i in missing], self._shared
 
         def work(batches: Iterator[Any]) -> Iterator[Any]:
             from streamer.engines.pool import called_from_file  # found by the executor's own installation
 
+            unseen = [number for number, path in enumerate(shared) if not os.path.exists(path)]
             for batch in batches:
-                for number in batch.column(0).to_pylist():
+                for number in () if unseen else batch.column(0).to_pylist():
                     called_from_file(Path(asked[number]))
-                yield batch
+                yield type(batch).from_pydict({"id": unseen[:1]}, schema=batch.schema)
 
         if asked:
             rows = self._session.range(0, len(asked), 1, len(asked))
             try:
-                rows.mapInArrow(work, "id long").toArrow()
+                unseen = rows.mapInArrow(work, "id long").toArrow().column(0).to_pylist()
             except Exception as error:  # an executor that dies again and again; it may quote our code, and no value
                 raise NotFinished(f"Spark has given up a step: {type(error).__name__}; its log says why") from None
+            if unseen:
+                raise UsageError(
+                    f"{shared[unseen[0]]}: an executor of Spark does not see this; all machines must have the source,"
+                    " OUT and --spill under the same paths, such as on a network file system"
+                )
         on_progress(1.0)
         for path in (self._kept.path(stage, number).with_suffix(".error") for number in missing):
             if path.exists():

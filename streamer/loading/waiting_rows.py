@@ -193,7 +193,7 @@ def route_all(
     if executors is not None:
         if not is_parquet_source(file := source.file("--engine spark")):
             raise UsageError(f"{source.name}: --engine spark reads rows in parts: give Parquet, a file or a folder")
-        calls = [(into, part, key_form, shards) for part in parquet_parts(file, PART_ROWS)]
+        calls = [(into, part, key_form, shards) for part in parquet_parts(file.absolute(), PART_ROWS)]
         for counted in executors.map("route", _routed, calls):
             into.counted.add(counted)
     else:

@@ -282,7 +282,8 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
     except csv.Error as error:
         what = "not valid CSV (a quotation mark out of place?)"
         if "field limit" in str(error):
-            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?)"
+            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?"
+            what += " else shorten the cell, or give the rows as Parquet)"
         raise ConfigError(f"{path}, line {began}: {what}") from None
 
 

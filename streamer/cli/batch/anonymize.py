@@ -119,8 +119,9 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     default=LOCAL,
     show_default=True,
     help="What does the work of --fragment-rows: processes of this machine, or Spark's executors, which must see all"
-    " files of this command under the same paths (call it by spark-submit).",
+    " files of this command under the same paths.",
 )
+@shared.spark_master_option
 @click.option(
     "--spill",
     metavar="FOLDER",
@@ -174,6 +175,7 @@ class GivenOptions:
     fragment_rows: int | None
     workers: int
     engine: str
+    spark_master: str | None
     spill: Path | None
 
 
@@ -247,7 +249,9 @@ def _by_fragments(
     if said := objections(chosen, schema, model, options):
         raise UsageError(f"{chosen.name} cannot do this: {said[0]}")
     recipe = Recipe(schema, model, chosen.name, options, asked.fragment_rows or FRAGMENT_ROWS_MIN)
-    same = replace(asked, workers=0, engine=LOCAL, force=False, spill=None)  # what may differ when a killed job goes on
+    same = replace(
+        asked, workers=0, engine=LOCAL, spark_master=None, force=False, spill=None
+    )  # what may differ when a killed job goes on
     identity = b"".join(path.read_bytes() for path in files_of(asked.table)) + repr((schema.k, same)).encode()
     spill = asked.spill or out.with_name(f".{out.name}.spill")
     if report is not None:
@@ -255,7 +259,7 @@ def _by_fragments(
     texts = [path for path in (left_out, report) if path is not None]
     with atomic_writers(texts, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(texts, opened, strict=True))
-        spark = session() if asked.engine == SPARK else None
+        spark = session(asked.spark_master) if asked.engine == SPARK else None
         how = asked.workers, asked.index, left_out is not None, asked.force, spark, encoding, report is not None
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)

@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from streamer.engines.pool import NotFinished, ProcessPool, private_folder
+from streamer.engines.pool import NotFinished, ProcessPool, SparkPool, private_folder
 from streamer.errors import ConfigError, UsageError
 
 
@@ -192,3 +193,32 @@ def test_a_file_that_somebody_has_removed_is_named(tmp_path: Path) -> None:
         pytest.raises(NotFinished, match=r"gone\.arrow: was there, and is gone"),
     ):
         pool.map("read", Path.read_bytes, [(tmp_path / "gone.arrow",)])
+
+
+class OneExecutor:
+    """A session of Spark whose executor is this process."""
+
+    def range(self, _begin: int, end: int, _step: int, _parts: int) -> OneExecutor:
+        self.numbers = pa.record_batch({"id": pa.array(range(end), pa.int64())})
+        return self
+
+    def mapInArrow(self, work: Any, _schema: str) -> OneExecutor:
+        self.done = pa.Table.from_batches(work(iter([self.numbers])))
+        return self
+
+    def toArrow(self) -> pa.Table:
+        return self.done
+
+
+@pytest.mark.parametrize("missing", ["rows.parquet", ".out.draft/.lock", None])
+def test_a_path_that_an_executor_does_not_see_is_named(tmp_path: Path, missing: str | None) -> None:
+    (tmp_path / "there.csv").touch()
+    shared = [tmp_path / "there.csv", *([tmp_path / missing] if missing else [])]
+    with private_folder(tmp_path / "spill", b"job"):
+        pool = SparkPool(tmp_path / "spill", OneExecutor(), shared)
+        if missing is None:
+            assert pool.map("square", abs, [(-1,), (-2,)]) == [1, 2]
+        else:
+            with pytest.raises(UsageError, match=f"{missing}: an executor of Spark does not see this"):
+                pool.map("square", abs, [(-1,), (-2,)])
+            assert not list((tmp_path / "spill" / "results").glob("square-000000"))
