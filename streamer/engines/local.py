@@ -29,11 +29,13 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
-from streamer.engines.draft_folder import LOCK, appear, draft_of
 from streamer.engines.pool import (
+    LOCK,
     CallPool,
     ProcessPool,
     SparkPool,
+    appear,
+    draft_of,
     not_written,
     private_folder,
     whole_file,

@@ -2,7 +2,8 @@
 
 The folder holds raw rows: it is its owner's alone (mode 700), and is removed at the end and after every error. It stays
 only if the job was killed at once (SIGKILL, a power cut). Then the same command goes on with the first step that has
-left no result. A lock keeps a second job out.
+left no result. A lock keeps a second job out. So does one of the folder of the table that is being written, which lies
+next to OUT until all its files are there and checked.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ OURS = re.compile(
 """The files that a private folder may hold: any other is somebody's, and is not removed."""
 
 
+LOCK = ".lock"
+OURS_IN_DRAFT = re.compile(r"(\.[0-9a-f]+-)?part-\d+\.parquet|\.lock")
+"""The files that a folder that is being written may hold."""
+
+
 class NotFinished(StreamerError):
     """A process of the pool failed, and not because of the data or the command line."""
 
@@ -63,7 +69,7 @@ def private_folder(path: Path, job: bytes) -> Iterator[bool]:
         name = path / "job"
         begun = name.exists() and name.read_bytes() == job
         if not begun:
-            emptied(path)
+            _emptied(path)
             name.write_bytes(job)
         yield begun
     finally:
@@ -83,7 +89,7 @@ def _locked(path: Path) -> int:
         raise UsageError(f"{path}: is no folder that its owner alone can read (mode 700); name another one by --spill")
     if not all(map(OURS.fullmatch, entries)):
         raise UsageError(f"{path}: holds other files; name a folder that is empty or not there by --spill")
-    if (lock := lock_on(path / "lock")) is None:
+    if (lock := _lock_on(path / "lock")) is None:
         raise UsageError(f"{path}: another process works in it; wait for that one, or name another --spill") from None
     return lock
 
@@ -96,7 +102,7 @@ def _removed(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def emptied(path: Path) -> None:
+def _emptied(path: Path) -> None:
     """Removes all that a folder holds but its lock."""
     for entry in path.iterdir():
         if entry.is_dir():
@@ -105,7 +111,7 @@ def emptied(path: Path) -> None:
             entry.unlink()
 
 
-def lock_on(path: Path) -> int | None:
+def _lock_on(path: Path) -> int | None:
     """The open lock of a file, which is made if it is not there; None if another process has it."""
     lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -114,6 +120,57 @@ def lock_on(path: Path) -> int | None:
         os.close(lock)
         return None
     return lock
+
+
+@contextmanager
+def draft_of(out: Path, begun: bool) -> Iterator[Path]:
+    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one.
+
+    What a killed process has left of it stays if this is the same job (begun), else it is removed.
+    """
+    draft = out.with_name(f".{out.name}.draft")
+    try:
+        draft.mkdir(exist_ok=True)
+        if not all(map(OURS_IN_DRAFT.fullmatch, (entry.name for entry in draft.iterdir()))):
+            raise UsageError(f"{draft}: is needed to write {out}, and holds other files; name another OUT")
+        if (lock := _lock_on(draft / LOCK)) is None:
+            raise UsageError(f"{draft}: another job writes {out}; wait for that one, or name another OUT")
+        if not begun:
+            _emptied(draft)
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written: {error.strerror}") from None
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(lock)
+
+
+def appear(draft: Path, out: Path) -> None:
+    """Gives the folder its name. Raises ConfigError if the disk has no room for what waits to be written."""
+    old = out.with_name(f".{out.name}.old")
+    try:
+        for path in draft.iterdir():
+            if path.name.startswith("."):  # the lock, and what a process that was killed has not finished
+                path.unlink()
+            else:
+                _on_disk(path)
+        _on_disk(draft)
+        shutil.rmtree(old, ignore_errors=True)
+        if out.exists():
+            os.replace(out, old)
+        os.replace(draft, out)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise not_written(out, error, ", or name another OUT") from None
+
+
+def _on_disk(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 class CallPool(AbstractContextManager["CallPool"], Protocol):

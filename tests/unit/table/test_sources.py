@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
-from streamer.table import parquet_files
 from streamer.table.codes import KeptColumn
 from streamer.table.encode import Encoder
 from streamer.table.parquet_files import parquet_parts, read_part
@@ -232,16 +233,16 @@ def test_a_file_that_vanishes_while_a_folder_is_read_is_named(
     for each in ("a.parquet", "b.parquet"):
         pd.DataFrame({"id": ["1", "2"], "age": [30, 31]}).to_parquet(tmp_path / each)
     part = next(part for part in parquet_parts(tmp_path, 2) if part.file.endswith(name))
-    opened = parquet_files._dataset
+    opened = ds.dataset
 
-    def vanishing(path: str | Path) -> object:
-        found = opened(path)
+    def vanishing(*words: Any, **more: Any) -> object:
+        found = opened(*words, **more)
         (tmp_path / name).unlink(missing_ok=True)
         return found
 
     if when == "before":
         (tmp_path / name).unlink()
     else:
-        monkeypatch.setattr(parquet_files, "_dataset", vanishing)
+        monkeypatch.setattr(ds, "dataset", vanishing)
     with pytest.raises(ConfigError, match=f"{name if when == 'before' else tmp_path}.* was there .* and is gone"):
         list(read_part(part, 10))
