@@ -8,6 +8,8 @@ no plan, log or page of Spark holds a value of a row. `streamer` must be install
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from secrets import token_bytes
@@ -16,7 +18,7 @@ from warnings import warn
 
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import private_folder
-from streamer.errors import PrivacyWarning, UsageError, needs_extra
+from streamer.errors import ConfigError, PrivacyWarning, UsageError, needs_extra
 from streamer.privacy.models import model_of
 from streamer.progress import unheard
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
@@ -40,11 +42,24 @@ class AnonymizedFrames(NamedTuple):
     measures: Measures
 
 
-def session() -> Any:
-    """The Spark session of this program, as spark-submit or the environment has configured it."""
+def session(master: str | None = None) -> Any:
+    """The Spark session of this program, which is made if there is none.
+
+    master: None: what spark-submit or Spark's own configuration says, else this machine. Executors run this Python,
+    unless PYSPARK_PYTHON names another one.
+    """
     with needs_extra("spark"):
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    return SparkSession.builder.appName("streamer").getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("streamer")
+    try:
+        return (builder if master is None else builder.master(master)).getOrCreate()
+    except Exception as error:  # Java's own, too, through py4j
+        if not isinstance(error, PySparkException | OSError) and type(error).__name__ != "Py4JJavaError":
+            raise
+        what = f"Spark could not be started ({type(error).__name__})"
+        raise ConfigError(f"{what}: is Java 17 installed, and is the address of its master right?") from None
 
 
 def anonymize(

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from types import FrameType
 
-ENDS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a process, and that it can handle: of an operator, and of a terminal that is closed."""
+ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that end a process, and that it can handle: of an operator, a terminal, a limit, a scheduler of jobs."""
 
 
 class Terminated(BaseException):

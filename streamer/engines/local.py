@@ -18,8 +18,7 @@ import pickle
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, pairwise
@@ -30,7 +29,18 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
-from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, whole_file, written
+from streamer.engines.pool import (
+    LOCK,
+    CallPool,
+    ProcessPool,
+    SparkPool,
+    appear,
+    draft_of,
+    not_written,
+    private_folder,
+    whole_file,
+    written,
+)
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, Stage, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -68,6 +78,7 @@ from streamer.table.files import STDIN, atomic_writer, for_owner_alone
 from streamer.table.microdata import Microdata
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.published.rows import qi_group_name
+from streamer.table.stray_rows import stray_among
 
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
@@ -103,6 +114,7 @@ class TableWritten(NamedTuple):
     unlisted: dict[str, int]  # by column, rows with unknown categories
     stand_ins: dict[str, StandIns]
     spelt: dict[str, Spellings]  # by column, of the part of the source that has most
+    stray: dict[int, str]  # by number from 0, the rows that seem to be no data
     details: dict[str, int | float]  # fragments; counts of a search
     levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
@@ -120,12 +132,20 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     """
     require("pyarrow.parquet", "parquet")
     _require_out(job)
+    if job.spark is not None:  # executors are in other folders
+        index = job.index and job.index.absolute()
+        job = replace(
+            job, source=job.source.absolute(), out=job.out.absolute(), spill=job.spill.absolute(), index=index
+        )
     try:
-        with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
+        with private_folder(job.spill, _identity(job)) as begun, draft_of(job.out, begun) as draft:
             chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
             recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-            of_spark = job.spark is not None
-            pool: CallPool = SparkPool(job.spill, job.spark) if of_spark else ProcessPool(job.spill, job.workers)
+            pool: CallPool
+            if job.spark is None:
+                pool = ProcessPool(job.spill, job.workers)
+            else:
+                pool = SparkPool(job.spill, job.spark, [job.source, draft / LOCK])
             with pool:
                 return _Steps(job, recipe, pool, draft, stage).done()
     except OSError as error:
@@ -169,48 +189,6 @@ def _require_out(job: FragmentJob) -> None:
         raise UsageError(f"{out}: holds other things than a table that was written here; name another folder")
     if not job.force and any(out.iterdir()):
         raise UsageError(f"{out}: exists already and is not overwritten; name another folder, or give --force")
-
-
-@contextmanager
-def _draft_of(job: FragmentJob, begun: bool) -> Iterator[Path]:
-    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one."""
-    draft = job.out.with_name(f".{job.out.name}.draft")
-    try:
-        draft.mkdir(exist_ok=begun)  # what a killed process wrote of it stays
-    except FileExistsError:
-        raise UsageError(f"{draft}: another job writes {job.out}, or was killed; if so, remove it") from None
-    except OSError as error:
-        raise ConfigError(f"{job.out}: cannot be written: {error.strerror}") from None
-    try:
-        yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _appear(draft: Path, out: Path) -> None:
-    """Gives the folder its name."""
-    for path in draft.iterdir():
-        if path.name.startswith("."):  # what a process that was killed has not finished
-            path.unlink()
-        else:
-            _on_disk(path)
-    _on_disk(draft)
-    if out.exists():
-        old = out.with_name(f".{out.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(out, old)
-        os.replace(draft, out)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.replace(draft, out)
-
-
-def _on_disk(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 # -- rows in files ----------------------------------------------------------------------------------------------------
@@ -286,6 +264,7 @@ class Encoded(NamedTuple):
     unlisted: dict[str, int]
     stand_ins: dict[str, StandIns]
     spelt: dict[str, Spellings]
+    stray: dict[int, str]
     texts: dict[int, set[bytes]]  # of kept columns that the model counts
 
 
@@ -301,7 +280,7 @@ def _encode(
     """Encodes a part of the source, and keeps the hashes of its keys; before: where to keep those of exact values."""
     table, encoder = recipe.table, Encoder(recipe.table)
     arrow = require("pyarrow", "parquet")
-    found, unlisted, texts = Encoded(0, [], {}, {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
+    found, unlisted, texts = Encoded(0, [], {}, {}, {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
     tables, hashes, exact, spelt, stood = [], [], [], dict[str, Spellings](), list[dict[str, StandIns]]()
     parts: Iterable[tuple[int, pd.DataFrame]]
     if isinstance(part, RowPart):
@@ -310,6 +289,7 @@ def _encode(
         parts = [(first_row, Batches(part).read().to_pandas(types_mapper=pd.ArrowDtype))]
     for first, frame in parts:
         numbers = np.arange(first, first + len(frame))
+        found.stray.update({first - 1 + number: what for number, what in stray_among(frame).items()})
         if skip_refused:
             refused = refused_rows(table, frame)
             found.refused.extend(one._replace(data_row=one.data_row + first - 1) for one in refused)
@@ -333,8 +313,8 @@ def _encode(
         alike.leave(path.with_suffix(".keys.npy"), np.concatenate(hashes))
     if before is not None:
         alike.leave(before, np.concatenate(exact))
-    rows_read = sum(rows.num_rows for rows in tables)
-    return Encoded(rows_read, found.refused, dict(unlisted), united_stand_ins(stood), spelt, texts)
+    n_rows = sum(rows.num_rows for rows in tables)
+    return Encoded(n_rows, found.refused, dict(unlisted), united_stand_ins(stood), spelt, found.stray, texts)
 
 
 def _who(recipe: Recipe, rows: Any) -> list[Ints]:
@@ -519,6 +499,7 @@ class _Steps:
             dict(unlisted),
             united_stand_ins([one.stand_ins for one in encoded]),
             most_spellings(*(one.spelt for one in encoded)),
+            dict(chain.from_iterable(one.stray.items() for one in encoded)),
             made.details,
             made.levels,
             [self._job.out / name for name in files],
@@ -733,14 +714,18 @@ class _Steps:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
             if job.index is None:
-                _appear(self._draft, job.out)
+                appear(self._draft, job.out)
             else:
-                with atomic_writer(job.index, text=True) as file:
-                    for_owner_alone(file)
-                    file.write("key,qi_group\r\n")
-                    for path in filter(None, (*index, made.listed)):
-                        file.write(path.read_bytes().decode())  # line ends stay as they are
-                    _appear(self._draft, job.out)
+                try:
+                    with atomic_writer(job.index, text=True) as file:
+                        for_owner_alone(file)
+                        file.write("key,qi_group\r\n")
+                        for path in filter(None, (*index, made.listed)):
+                            file.write(path.read_bytes().decode())  # line ends stay as they are
+                        file.flush()
+                        appear(self._draft, job.out)
+                except OSError as error:
+                    raise not_written(job.index, error, ", or name another --index") from None
         return measures, names, figures
 
     # -- what a report counts ------------------------------------------------------------------------------------------

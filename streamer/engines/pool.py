@@ -2,7 +2,8 @@
 
 The folder holds raw rows: it is its owner's alone (mode 700), and is removed at the end and after every error. It stays
 only if the job was killed at once (SIGKILL, a power cut). Then the same command goes on with the first step that has
-left no result. A lock keeps a second job out.
+left no result. A lock keeps a second job out. So does one of the folder of the table that is being written, which lies
+next to OUT until all its files are there and checked.
 """
 
 from __future__ import annotations
@@ -34,11 +35,18 @@ T = TypeVar("T")
 LOCAL, SPARK = "local", "spark"
 """The engines."""
 
+LEFT_BYTES = 8
+"""Of chance in the name that a folder has while it is removed."""
+
 OURS = re.compile(
     r"lock|job|\.?chance|results|source|pieces|counts|alike|leaves|fragments|prepared|(routed|regions)-\d|index"
 )
 """The files that a private folder may hold: any other is somebody's, and is not removed."""
 
+
+LOCK = ".lock"
+OURS_IN_DRAFT = re.compile(r"(\.[0-9a-f]+-)?part-\d+\.parquet|\.lock")
+"""The files that a folder that is being written may hold."""
 
 FEWER = "call with fewer --workers or --fragment-rows"
 
@@ -56,6 +64,8 @@ def private_folder(path: Path, job: bytes) -> Iterator[bool]:
     job: says which job it is; results of another one are removed. Raises UsageError if the folder holds anything else,
     belongs to somebody else, or is in use.
     """
+    for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 2 * LEFT_BYTES}"):  # of a process that was killed here
+        shutil.rmtree(left, ignore_errors=True)
     lock = _locked(path)
     try:
         name = path / "job"
@@ -81,29 +91,88 @@ def _locked(path: Path) -> int:
         raise UsageError(f"{path}: is no folder that its owner alone can read (mode 700); name another one by --spill")
     if not all(map(OURS.fullmatch, entries)):
         raise UsageError(f"{path}: holds other files; name a folder that is empty or not there by --spill")
-    lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
+    if (lock := _lock_on(path / "lock")) is None:
         raise UsageError(f"{path}: another process works in it; wait for that one, or name another --spill") from None
     return lock
 
 
 def _removed(path: Path) -> None:
-    """Removes a folder. Executors that a signal has left behind may still write: under another name, not into it."""
+    """Removes a folder, under another name: executors that a signal has left behind may still write into it."""
     path = path.absolute()
     with suppress(OSError):  # in a folder of somebody else, or a mounted disk
-        path = path.rename(path.parent / f".{path.name}.{secrets.token_hex(8)}")
+        path = path.rename(path.parent / f".{path.name}.{secrets.token_hex(LEFT_BYTES)}")
     shutil.rmtree(path, ignore_errors=True)
 
 
 def _emptied(path: Path) -> None:
+    """Removes all that a folder holds but its lock."""
     for entry in path.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
-        elif entry.name != "lock":
+        elif entry.name.lstrip(".") != "lock":
             entry.unlink()
+
+
+def _lock_on(path: Path) -> int | None:
+    """The open lock of a file, which is made if it is not there; None if another process has it."""
+    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+@contextmanager
+def draft_of(out: Path, begun: bool) -> Iterator[Path]:
+    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one.
+
+    What a killed process has left of it stays if this is the same job (begun), else it is removed.
+    """
+    draft = out.with_name(f".{out.name}.draft")
+    try:
+        draft.mkdir(exist_ok=True)
+        if not all(map(OURS_IN_DRAFT.fullmatch, (entry.name for entry in draft.iterdir()))):
+            raise UsageError(f"{draft}: is needed to write {out}, and holds other files; name another OUT")
+        if (lock := _lock_on(draft / LOCK)) is None:
+            raise UsageError(f"{draft}: another job writes {out}; wait for that one, or name another OUT")
+        if not begun:
+            _emptied(draft)
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written: {error.strerror}") from None
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(lock)
+
+
+def appear(draft: Path, out: Path) -> None:
+    """Gives the folder its name. Raises ConfigError if the disk has no room for what waits to be written."""
+    old = out.with_name(f".{out.name}.old")
+    try:
+        for path in draft.iterdir():
+            if path.name.startswith("."):  # the lock, and what a process that was killed has not finished
+                path.unlink()
+            else:
+                _on_disk(path)
+        _on_disk(draft)
+        shutil.rmtree(old, ignore_errors=True)
+        if out.exists():
+            os.replace(out, old)
+        os.replace(draft, out)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise not_written(out, error, ", or name another OUT") from None
+
+
+def _on_disk(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 class CallPool(AbstractContextManager["CallPool"], Protocol):
@@ -159,8 +228,10 @@ class SparkPool(CallPool):
     chance. If an executor dies, Spark repeats its call, which writes the same files.
     """
 
-    def __init__(self, folder: Path, session: Any) -> None:
+    def __init__(self, folder: Path, session: Any, shared: Sequence[Path] = ()) -> None:
+        """shared: other paths that the executors must see; all paths are absolute."""
         self._kept, self._session = _Kept(folder), session
+        self._shared = [str(path) for path in (folder / "results", *shared)]
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -172,22 +243,28 @@ class SparkPool(CallPool):
         for number in missing:
             path = self._kept.path(stage, number)
             written(path.with_suffix(".call"), (call, calls[number], path))
-        asked = [str(self._kept.path(stage, number).with_suffix(".call")) for number in missing]
+        asked, shared = [str(self._kept.path(stage, i).with_suffix(".call")) for i in missing], self._shared
 
         def work(batches: Iterator[Any]) -> Iterator[Any]:
             from streamer.engines.pool import called_from_file  # found by the executor's own installation
 
+            unseen = [number for number, path in enumerate(shared) if not os.path.exists(path)]
             for batch in batches:
-                for number in batch.column(0).to_pylist():
+                for number in () if unseen else batch.column(0).to_pylist():
                     called_from_file(Path(asked[number]))
-                yield batch
+                yield type(batch).from_pydict({"id": unseen[:1]}, schema=batch.schema)
 
         if asked:
             rows = self._session.range(0, len(asked), 1, len(asked))
             try:
-                rows.mapInArrow(work, "id long").toArrow()
+                unseen = rows.mapInArrow(work, "id long").toArrow().column(0).to_pylist()
             except Exception as error:  # an executor that dies again and again; it may quote our code, and no value
                 raise NotFinished(f"Spark has given up a step: {type(error).__name__}; its log says why") from None
+            if unseen:
+                raise UsageError(
+                    f"{shared[unseen[0]]}: an executor of Spark does not see this; all machines must have the source,"
+                    " OUT and --spill under the same paths, such as on a network file system"
+                )
         on_progress(1.0)
         for path in (self._kept.path(stage, number).with_suffix(".error") for number in missing):
             if path.exists():
@@ -227,6 +304,8 @@ def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -
         written(path, call(*arguments))
     except StreamerError:
         raise
+    except FileNotFoundError as error:  # somebody has tidied up
+        raise NotFinished(f"{error.filename or path.parent.parent}: was there, and is gone") from None
     except OSError as error:
         raise not_written(path.parent.parent, error) from None
     except Exception as error:

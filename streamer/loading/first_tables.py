@@ -30,7 +30,12 @@ from streamer.loading.key_form import routing_form
 from streamer.loading.shards import Shards
 from streamer.loading.waiting_rows import EMPTY_IT, OwnFile, Spill, WaitingRows, route_all
 from streamer.progress import OnProgress, unheard
-from streamer.table.data_warnings import spelling_warnings, unknown_category_warnings, warnings_of_writing
+from streamer.table.data_warnings import (
+    spelling_warnings,
+    stray_warnings,
+    unknown_category_warnings,
+    warnings_of_writing,
+)
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
@@ -76,7 +81,8 @@ def first_tables(
             "keys of another form will become dead letters"
         )
     _warn_of_unlisted(into.table, counted.unlisted, counted.n_read, "rows", wanted.warn)
-    for sentence in (*warnings_of_writing(counted.keys), *spelling_warnings(into.table, counted.spelt)):
+    spelt = spelling_warnings(into.table, counted.spelt)
+    for sentence in (*stray_warnings(counted.stray), *warnings_of_writing(counted.keys), *spelt):
         wanted.warn(sentence)
     return {shard: _first_table(shards, shard, next_[shard], key_form=name) for shard in shards.chosen}
 

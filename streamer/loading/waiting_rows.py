@@ -35,6 +35,7 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
+from streamer.table.stray_rows import stray_among
 
 EMPTY_IT = "`streamer produce --truncate` empties a table on purpose"
 
@@ -106,6 +107,8 @@ class RowCounts:
 
     keys: dict[str, str] = field(default_factory=dict)  # as `writing_of_keys` has them, of the first part with any
 
+    stray: dict[int, str] = field(default_factory=dict)  # by number from 0, rows that seem to be no data
+
     def add(self, other: RowCounts) -> None:
         """Counts other rows, too."""
         self.n_read += other.n_read
@@ -113,6 +116,7 @@ class RowCounts:
         self.unlisted.update(other.unlisted)
         self.spelt = most_spellings(self.spelt, other.spelt)
         self.keys = other.keys | self.keys
+        self.stray |= other.stray
         for i, counts in other.frequencies.items():
             self.frequencies.setdefault(i, Counter()).update(counts)
 
@@ -142,7 +146,8 @@ class WaitingRows:
         numbers = np.arange(first_row, first_row + len(frame))
         unlisted = Counter(unknown_category_rows(self.table, frame))
         spelt, keys = several_spellings(self.table, frame), writing_of_keys(self.table, frame)
-        self.counted.add(RowCounts(unlisted=unlisted, spelt=spelt, keys=keys))
+        stray = {first_row - 1 + number: what for number, what in stray_among(frame).items()}
+        self.counted.add(RowCounts(unlisted=unlisted, spelt=spelt, keys=keys, stray=stray))
         for shard, indexes in enumerate(by_shard(rows.source_keys, key_form, shards, first_row)):
             self.add(shard, rows if shards == 1 else rows.some(indexes), numbers[indexes])
 
@@ -188,7 +193,7 @@ def route_all(
     if executors is not None:
         if not is_parquet_source(file := source.file("--engine spark")):
             raise UsageError(f"{source.name}: --engine spark reads rows in parts: give Parquet, a file or a folder")
-        calls = [(into, part, key_form, shards) for part in parquet_parts(file, PART_ROWS)]
+        calls = [(into, part, key_form, shards) for part in parquet_parts(file.absolute(), PART_ROWS)]
         for counted in executors.map("route", _routed, calls):
             into.counted.add(counted)
     else:

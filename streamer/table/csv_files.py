@@ -2,8 +2,9 @@
 
 Every command reads a file in the same way, as text; `source_texts.py` says what a cell means. Text is what its byte
 order mark says, else what the caller says, else UTF-8. The delimiter is found in the header, or given by a first line
-`sep=;`. If a blank follows every delimiter of the header, blanks after delimiters belong to no cell. A ragged or
-unreadable file is refused with the line: nothing is guessed, filled up or left out.
+`sep=;`. If a blank follows every delimiter of the header, blanks after delimiters belong to no cell. Titles above the
+header are left out, and a note below the rows is a row, for `stray_rows.py` to name. A ragged or unreadable file is
+refused with the line: nothing else is guessed, filled up or left out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
@@ -23,6 +24,7 @@ import pandas as pd
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import cell_text
 from streamer.table.files import PACKED, for_owner_alone, is_named, open_bytes, require_header
+from streamer.table.stray_rows import ENDS_LOOKED_AT, TITLE_ROWS_MAX, is_note, titles_above
 from streamer.table.typed_frame import with_iso_texts
 
 _DELIMITERS = ",;\t"
@@ -134,8 +136,9 @@ def _not_text(encoding: str, told: str | None) -> str:
     if encoding != UTF8:
         return f"is not {encoding} text" + ("" if told is None else ", as --encoding says")
     return (
-        "is not UTF-8 text: say what it is, such as by `--encoding cp1252` (Windows in Western Europe), save it as"
-        " UTF-8 where it comes from (Excel: CSV UTF-8), or convert it, such as by `iconv -f WINDOWS-1252 -t UTF-8`"
+        "is not UTF-8 text: say what it is, by `--encoding cp1252` (Windows in Western Europe), `cp1250` (Central"
+        " Europe) or another, save it as UTF-8 where it comes from (Excel: CSV UTF-8), or convert it, such as by `iconv"
+        " -f WINDOWS-1252 -t UTF-8`"
     )
 
 
@@ -146,19 +149,41 @@ def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Itera
     """
     first = text.readline()
     sep = _SEP_LINE.fullmatch(first)
-    above = ["\n"] if sep else []  # a blank line instead, so that lines are counted as in the file
     if sep:
         first = text.readline()
     if first.replace(" ", "").startswith(('{"', "[{")):  # may be somebody's row, so it is not quoted
         raise ConfigError(f"{path}: is JSON, not CSV: expected a header line with the names of the columns")
-    bare = "".join(first.split('"')[::2])  # without what is inside quotation marks
-    delimiter = sep[1] if sep else "\t" if is_named(path, ".tsv") else _delimiter(bare)
+    begin = [first, *islice(iter(text.readline, ""), TITLE_ROWS_MAX)]
+    told = sep[1] if sep else "\t" if is_named(path, ".tsv") else None
+    titles = _titles(begin, told)
+    above = ["\n"] * (bool(sep) + titles)  # blank lines instead, so that lines are counted as in the file
+    bare = _bare(begin[titles])
+    delimiter = told or _delimiter(bare)
     is_spaced = 0 < bare.count(delimiter) == bare.count(f"{delimiter} ")
-    reader = csv.reader(chain(above, [first], text), delimiter=delimiter, strict=True, skipinitialspace=is_spaced)
+    lines = chain(above, begin[titles:], text)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=is_spaced)
     rows = _checked_rows(path, reader, len(above))
     header = next(rows, [])
     require_header(path, header)
-    return header, rows, None if sep or text.encoding != UTF8 else delimiter + " " * is_spaced
+    return header, rows, None if above or text.encoding != UTF8 else delimiter + " " * is_spaced
+
+
+def _bare(line: str) -> str:
+    """A line without what is inside quotation marks."""
+    return "".join(line.split('"')[::2])
+
+
+def _titles(begin: Sequence[str], told: str | None) -> int:
+    """The number of titles above the header, of the first lines of a file; told: the delimiter, if it is known."""
+    for number, line in enumerate(begin):
+        delimiter = told or _delimiter(_bare(line))
+        cells = [one.replace('"', "").split(delimiter) for one in begin[: number + 1]]
+        below = next((_bare(one).count(delimiter) for one in begin[number + 1 :] if one.strip()), None)
+        if sum(map(bool, map(str.strip, cells[-1]))) > 1 and below in (None, _bare(line).count(delimiter)):
+            return titles_above(cells)
+        if line.count('"') % 2:  # a name of the header, or a cell, goes on in the next line
+            return 0
+    return 0
 
 
 def _frame_of_cells(header: list[str], rows: Iterator[list[str]]) -> pd.DataFrame:
@@ -243,8 +268,12 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
         began = reader.line_num + 1
         for row in reader:
             if row and len(row) != len(header):
+                last = [row, *filter(None, islice(reader, ENDS_LOOKED_AT))]
+                if all(len(one) == 1 and is_note(one[0]) for one in last) and next(reader, None) is None:
+                    yield from (one + [""] * (len(header) - 1) for one in last)
+                    return
                 what = f"has {len(row)} cells; the header has {len(header)}"
-                if next(reader, None) is None and len(row) < len(header):
+                if len(last) == 1 and len(row) < len(header):
                     what += "; does the file end in the middle of a row, or is its last line no row?"
                 raise ConfigError(f"{path}, line {began}: {what}")
             if row:
@@ -253,7 +282,8 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
     except csv.Error as error:
         what = "not valid CSV (a quotation mark out of place?)"
         if "field limit" in str(error):
-            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?)"
+            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?"
+            what += " else shorten the cell, or give the rows as Parquet)"
         raise ConfigError(f"{path}, line {began}: {what}") from None
 
 

@@ -19,6 +19,7 @@ from streamer.table.codes.same_text import Spellings, spellings
 from streamer.table.encode import UNREADABLE, Encoder
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
+from streamer.table.stray_rows import said_of
 from streamer.table.yaml.columns import OTHER_LABEL
 
 if TYPE_CHECKING:
@@ -154,6 +155,13 @@ def united_stand_ins(parts: Sequence[Mapping[str, StandIns]]) -> dict[str, Stand
     names = {name for part in parts for name in part}
     some = {name: [part[name] for part in parts if name in part] for name in sorted(names)}
     return {name: StandIns(sum(of.nulls for of in own), sum(of.outside for of in own)) for name, own in some.items()}
+
+
+def stray_warnings(stray: Mapping[int, str], refused: Sequence[RefusedRow] = ()) -> list[str]:
+    """A warning of the rows that seem to be no data, by number from 0; refused: those that are left out anyway."""
+    out = {row.data_row - 1 for row in refused}
+    said = said_of({number: what for number, what in stray.items() if number not in out})
+    return [said] if said else []
 
 
 # Unknown categories: those that only `other` takes. Nothing else would show that a vocabulary changes. They are counted

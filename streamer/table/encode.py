@@ -33,14 +33,22 @@ import numpy as np
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
-from streamer.table.codes import from_code, is_stepless, source_cells, type_of_column
+from streamer.table.codes import from_code, is_stepless, read_decimal, source_cells, type_of_column
 from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
-from streamer.table.codes.same_text import CountedText
+from streamer.table.codes.same_text import CountedText, counted_text
 from streamer.table.codes.scalars import key_text
-from streamer.table.codes.source_texts import CellReader, in_its_own_form, meanings_of
+from streamer.table.codes.source_texts import (
+    NUMBER_SPELLINGS,
+    PLAIN_NUMBER,
+    CellReader,
+    in_its_own_form,
+    meanings_of,
+    reader_of_pattern,
+)
 from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
+from streamer.table.stray_rows import stray_among
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -277,6 +285,11 @@ class Encoder:
         if missing := [name for name in columns if name not in frame.columns]:
             if len(missing) == len(columns):  # the first line may be somebody's row, so it is not quoted
                 raise ConfigError("the data has none of the columns that table.yaml names: is its first line a header?")
+            looks, name = counted_text(capitals_count=False), missing[0]
+            alike = next((has for has in frame.columns if isinstance(has, str) and looks(has) == looks(name)), None)
+            if alike is not None:
+                what = f"it has {alike!a}, which differs in capitals, blanks, accents or a sign that nobody sees"
+                raise ConfigError(f"the data has no column {name!a}, which table.yaml names; {what}")
             has = ", ".join(repr(name) if isinstance(name, str) else f"{name} (no text)" for name in frame.columns)
             raise ConfigError(f"the data has no column {missing[0]!r}, which table.yaml names; it has {has}")
         if several := [name for name in columns if frame[name].ndim > 1]:  # only in a DataFrame
@@ -304,7 +317,9 @@ class Encoder:
         try:
             return self._columns_of(frame, first_row)
         except _CellRefused as refused:
-            raise ConfigError(f"data row {first_row + refused.at}: {refused.why}") from None
+            stray = stray_among(frame).get(refused.at)
+            what = "" if stray is None else f"; the row seems to be {stray}: remove it from the source"
+            raise ConfigError(f"data row {first_row + refused.at}: {refused.why}{what}") from None
 
     def _columns_of(self, frame: pd.DataFrame, first_row: int) -> EncodedColumns:
         self.named_columns(frame)
@@ -338,7 +353,8 @@ class Encoder:
             except EventRefused as refused:
                 at, detail = int(np.argmax(numbers == number)), refused.detail
                 if refused.reason == "wrong-type" and isinstance(text, str):
-                    detail += _hint(text)
+                    is_number = detail.endswith(("not a number", "not an integer")) and read_decimal(text) is None
+                    detail += _hint(text) or (_otherwise_written(text) if is_number else "")
                 if refused.reason == "unknown-category" and self._is_none_known(name, texts, encode):
                     detail = (
                         f"column {name!r}: none of its values is a leaf of its hierarchy: is that another column's?"
@@ -390,6 +406,15 @@ def _hint(text: str) -> str:
     if text and not any(map(str.isdigit, text)):
         return "; if such words mean that nothing is known, list them in the column's `na`"
     return ""
+
+
+def _otherwise_written(text: str) -> str:
+    """The way in which a text that is no plain number is one, or how such are written here."""
+    for way in NUMBER_SPELLINGS:
+        with suppress(ValueError):
+            reader_of_pattern(way)(text)
+            return f"; it is one that is written as {way}: say so by the column's `written`"
+    return f"; expected text such as {PLAIN_NUMBER}, or as the column's `written` says"
 
 
 def _key_part(name: str, value: object) -> str:

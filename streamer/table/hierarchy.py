@@ -429,7 +429,8 @@ def levels_of_numbers(
     """The levels that a hierarchy file gives a numeric attribute with a step. Raises ConfigError if it does not fit."""
     n_values = int((domain[1] - domain[0]) / step) + 1
     if n_values > VALUES_MAX:
-        raise ConfigError(f"a domain of {n_values} values is too large for a hierarchy; {VALUES_MAX} are allowed")
+        what = f"a domain of {n_values} values is too large for a hierarchy; {VALUES_MAX} are allowed"
+        raise ConfigError(f"{what}: give a `grid` instead, or a larger `step`")
     leaf_of = _leaves_by_number(tree)
     values = [domain[0] + i * step for i in range(n_values)]
     for value in values:

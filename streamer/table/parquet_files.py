@@ -56,6 +56,8 @@ def _parquet_faults(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = error.strerror or ("it is not a Parquet file" if Path(path).exists() else os.strerror(errno.ENOENT))
+        if error.errno == errno.ENOENT and Path(path).exists():
+            why = "one of its files was there when the reading began, and is gone; call the command again"
         raise ConfigError(f"{path}: cannot be read: {why}") from None
     except (ValueError, TypeError, NotImplementedError):
         is_folder = Path(path).is_dir()
@@ -131,7 +133,9 @@ def read_part(
 
     with _parquet_faults(part.source):
         whole, first_row = _dataset(part.source), part.first_row
-        fragment = next(fragment for fragment in whole.get_fragments() if fragment.path == part.file)
+        fragment = next((fragment for fragment in whole.get_fragments() if fragment.path == part.file), None)
+        if fragment is None:
+            raise ConfigError(f"{part.file}: was there when the reading began, and is gone; call the command again")
         rows = fragment.subset(row_group_ids=part.row_groups)
         some = _some(whole.schema, wanted)
         scanner = rows.scanner(schema=whole.schema, columns=some, batch_size=rows_max, use_threads=False)

@@ -1,15 +1,19 @@
-"""Rows of a file that are no data: a second header, a line of units, totals, a note at the end.
+"""Rows of a file that are no data: titles above the header, a second header, units, totals, a note at the end.
 
-They are named by number and kind, and never quoted. Nothing is left out by itself: a row may look like a total and be
-somebody's. `init` drafts from the other rows.
+Those below the header are named by number and kind, and never quoted. None is left out by itself: a row may look like
+a total and be somebody's. `init` drafts from the other rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from streamer.table.codes.source_texts import plain_letters
+from streamer.table.codes.source_texts import cell_text, plain_letters
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HEADER, UNITS, TOTAL, NOTE = "the header again", "a second header or units", "a total", "a note"
 
@@ -17,8 +21,13 @@ ENDS_LOOKED_AT = 5
 """The last rows, of which one may be a note."""
 ONE_IN_TOTALS = 20
 """Totals are few; what one in ONE_IN_TOTALS rows has is a category."""
+ROWS_COMPARED = 1_000
+"""The rows that show what a column holds."""
 LABELS_IN = 2
 """The label of a total is in one of the first columns."""
+TITLE_ROWS_MAX = 20
+NAMES_MIN = 3
+"""Titles have one cell; what has fewer than NAMES_MIN is no header that they could stand above."""
 
 _TOTAL_LABELS = (
     "total totals grandtotal subtotal sum average mean all count summe gesamt gesamtsumme zwischensumme insgesamt",
@@ -50,11 +59,30 @@ def stray_rows(columns: Mapping[str, Sequence[str]]) -> dict[int, str]:
         found[0] = UNITS
     found |= dict.fromkeys(_totals(columns, n), TOTAL)
     for number in range(n - 1, max(0, n - ENDS_LOOKED_AT) - 1, -1):
-        if _is_note([texts[number] for texts in columns.values()]):
-            found[number] = NOTE
+        row = [text for texts in columns.values() if (text := texts[number]).strip()]
+        if len(row) == 1 < len(columns) and is_note(row[0]):
+            found.setdefault(number, NOTE)
         elif number not in found:
             break
     return dict(sorted(found.items()))
+
+
+def titles_above(rows: Sequence[Sequence[str]]) -> int:
+    """The number of titles and blank lines above a header, which is the last of some rows; 0 if it is not below any.
+
+    >>> titles_above([["Patients 2024"], [""], ["id", "age", "sex"]]), titles_above([["id", "age"], ["1", "2", "3"]])
+    (2, 0)
+    """
+    *above, header = (sum(map(bool, map(str.strip, row))) for row in rows)
+    return len(above) if header >= NAMES_MIN and max(above, default=0) <= 1 else 0
+
+
+def stray_among(frame: pd.DataFrame) -> dict[int, str]:
+    """The same of a DataFrame of texts, as files have them; rows of a database or of Parquet, with types, are data."""
+    if not all("object" in str(dtype) or "str" in str(dtype) for dtype in frame.dtypes):
+        return {}
+    columns = {str(name): cells.to_numpy(dtype=object) for name, cells in frame.items()}
+    return stray_rows({name: [c if type(c) is str else cell_text(c) for c in cells] for name, cells in columns.items()})
 
 
 def said_of(found: Mapping[int, str]) -> str:
@@ -72,9 +100,9 @@ def _headers(columns: Mapping[str, Sequence[str]], n: int) -> Iterator[int]:
     alike = [0] * n
     for name, texts in columns.items():
         wanted = name.strip().casefold()
-        for number, text in enumerate(texts):
-            if len(text) >= len(wanted) and text.strip().casefold() == wanted:
-                alike[number] += 1
+        again = {text for text in set(texts) if len(text) >= len(wanted) and text.strip().casefold() == wanted}
+        for number, text in enumerate(texts) if again else ():
+            alike[number] += text in again
     return (number for number, count in enumerate(alike) if count >= 2 and 2 * count >= len(columns))
 
 
@@ -84,7 +112,8 @@ def _is_of_units(row: Sequence[str], columns: Mapping[str, Sequence[str]]) -> bo
     if filled and all(map(_UNIT.fullmatch, filled)) and (len(filled) > 1 or len(row) > 2):
         return not any(text in texts[1:] for text, texts in zip(row, columns.values(), strict=True) if text.strip(" -"))
     of_digits = worded = 0
-    for text, (_, *others) in zip(row, columns.values(), strict=True):
+    for text, texts in zip(row, columns.values(), strict=True):
+        others = texts[1:ROWS_COMPARED]
         some = [other for other in others if other.strip()]
         if some and sum(map(bool, map(_DIGIT.search, some))) > len(some) / 2:
             of_digits += 1
@@ -96,12 +125,15 @@ def _totals(columns: Mapping[str, Sequence[str]], n: int) -> list[int]:
     """Rows that have the label of a total in one of the first columns."""
     found = []
     for texts in [*columns.values()][:LABELS_IN]:
-        known = {text for text in set(texts) if _NO_LETTERS.sub("", plain_letters(text)) in _TOTALS}
+        known = set(filter(_is_total, set(texts)))
         found += [number for number, text in enumerate(texts) if text in known] if known else []
     return found if ONE_IN_TOTALS * len(found) <= max(n, ONE_IN_TOTALS) else []
 
 
-def _is_note(row: Sequence[str]) -> bool:
-    """True if a row has one sentence alone."""
-    filled = [text for text in row if text.strip()]
-    return len(filled) == 1 < len(row) and bool(re.search(r"[^\W\d_]{2}.*[\s:]", filled[0]))
+def _is_total(text: str) -> bool:
+    return not _DIGIT.search(text) and _NO_LETTERS.sub("", plain_letters(text)) in _TOTALS
+
+
+def is_note(text: str) -> bool:
+    """True if the one cell of a row has words, or the label of a total."""
+    return bool(re.search(r"[^\W\d_]{2}.*[\s:]", text)) or _is_total(text)

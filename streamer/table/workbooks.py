@@ -21,6 +21,7 @@ from xml.sax.saxutils import unescape
 
 from streamer.errors import ConfigError, UsageError, needs_extra
 from streamer.table.codes import cell_text, time_text
+from streamer.table.stray_rows import TITLE_ROWS_MAX, titles_above
 
 Cells = tuple[Any, ...]
 
@@ -68,11 +69,13 @@ def rows_of_workbook(
         [_shown(cell, odd.get((top + y, left + x))) for x, cell in enumerate(row)] if odd else [*map(_plain, row)]
         for y, row in enumerate(rows)
     ]
-    header = [_name(cell) for cell in next(iter(shown), [])]
+    first = [[_name(cell) for cell in row] for row in shown[: TITLE_ROWS_MAX + 1]]
+    titles = max((titles_above(first[: n + 1]) for n in range(len(first))), default=0)
+    header = first[titles] if first else []
     while header and not header[-1] and not any(row[len(header) - 1] is not None for row in shown):
         header.pop()
     _require_results(path, header, odd, left, wanted)
-    return header, (tuple(row[: len(header)]) for row in shown[1:] if any(cell is not None for cell in row))
+    return header, (tuple(row[: len(header)]) for row in shown[titles + 1 :] if any(cell is not None for cell in row))
 
 
 def _require_results(

@@ -59,6 +59,7 @@ from streamer.table.files import (
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, column_names
+from streamer.table.stray_rows import stray_among
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -128,8 +129,9 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     default=LOCAL,
     show_default=True,
     help="What does the work of --fragment-rows: processes of this machine, or Spark's executors, which must see all"
-    " files of this command under the same paths (call it by spark-submit).",
+    " files of this command under the same paths.",
 )
+@shared.spark_master_option
 @click.option(
     "--spill",
     metavar="FOLDER",
@@ -186,6 +188,7 @@ class GivenOptions:
     fragment_rows: int | None
     workers: int
     engine: str
+    spark_master: str | None
     spill: Path | None
 
 
@@ -208,6 +211,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
+            stray = stray_among(frame)
             frame = data_warnings.without_refused(frame, refused)
             encoded = Encoder(schema).columns(frame)
             unlisted = data_warnings.unknown_category_rows(schema, frame)
@@ -224,7 +228,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             )
             facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
             n = len(microdata)
-            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused)
+            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused, stray)
             found = findings(microdata, recoding, form, header)
             facts |= cautions(schema, form, found, stood)._asdict()
         wanted = report is not None and form != LOSSY_JOIN and not asked.no_costs
@@ -264,7 +268,9 @@ def _by_fragments(
     if said := objections(chosen, schema, model, options):
         raise UsageError(f"{chosen.name} cannot do this: {said[0]}")
     recipe = Recipe(schema, model, chosen.name, options, asked.fragment_rows or FRAGMENT_ROWS_MIN)
-    same = replace(asked, workers=0, engine=LOCAL, force=False, spill=None)  # what may differ when a killed job goes on
+    same = replace(
+        asked, workers=0, engine=LOCAL, spark_master=None, force=False, spill=None
+    )  # what may differ when a killed job goes on
     identity = b"".join(path.read_bytes() for path in files_of(asked.table)) + repr((schema.k, same)).encode()
     spill = asked.spill or out.with_name(f".{out.name}.spill")
     if report is not None:
@@ -272,11 +278,12 @@ def _by_fragments(
     texts = [path for path in (left_out, report) if path is not None]
     with atomic_writers(texts, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(texts, opened, strict=True))
-        spark = session() if asked.engine == SPARK else None
+        spark = session(asked.spark_master) if asked.engine == SPARK else None
         how = asked.workers, asked.index, left_out is not None, asked.force, spark, encoding, report is not None
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
-        facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.spelt, done.refused)
+        about = done.unlisted, done.rows, done.rows, done.spelt, done.refused, done.stray
+        facts |= _about_rows(asked, schema, *about)
         found = done.report.findings(column_names(data, encoding))
         facts |= {"published": {out.name: done.columns}, "report": None}
         facts |= cautions(schema, ROWS, found, done.stand_ins)._asdict()
@@ -293,13 +300,14 @@ def _by_fragments(
 
 def _about_rows(
     asked: GivenOptions, schema: Table, unlisted: Mapping[str, int], rows: int, of: int,
-    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow],
+    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow], stray: Mapping[int, str],
 ) -> dict[str, Any]:  # fmt: skip
     """The facts about the rows of a run. rows: that may be unlisted; of: all of the file.
 
     spelt: of `several_spellings`.
     """
-    warnings = data_warnings.spelling_warnings(schema, spelt)
+    warnings = data_warnings.stray_warnings(stray, refused)
+    warnings += data_warnings.spelling_warnings(schema, spelt)
     warnings += data_warnings.unknown_category_warnings(schema, unlisted, rows, "rows")
     left_out = asked.left_out and skip_refused.facts_of(refused, of, asked.left_out)
     return {"unlisted": unlisted, "warnings": warnings, "left_out": left_out}

@@ -45,6 +45,7 @@ class Loading(NamedTuple):
     shards: str | None
     prepare: bool
     engine: str
+    spark_master: str | None
     spill: Path | None
 
 
@@ -74,9 +75,10 @@ _OPTIONS = (
         type=click.Choice((LOCAL, SPARK)),
         default=LOCAL,
         show_default=True,
-        help="What reads the rows and makes the QI groups: this process, or Spark's executors (call it by spark-submit;"
-        " rows as Parquet). This process alone writes to Redis and Kafka.",
+        help="What reads the rows and makes the QI groups: this process, or Spark's executors (rows as Parquet). This"
+        " process alone writes to Redis and Kafka.",
     ),
+    options.spark_master_option,
     click.option(
         "--prepare",
         is_flag=True,
@@ -140,7 +142,7 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
     chosen = None if how.shards is None else options.chosen_shards(how.shards)
     done, going, begun_steps = Done([], [], not how.prepare), Lock(), list[str]()
     with stages() as progress, ExitStack() as closing:
-        executors = _executors(how, closing)
+        executors = _executors(how, source, closing)
         claims = {} if how.prepare else closing.enter_context(claimed(settings, name, chosen))
 
         def step(name: str) -> OnProgress:
@@ -170,7 +172,7 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
         say_next(["worker", "--table", how.table, KAFKA, REDIS])
 
 
-def _executors(how: Loading, closing: ExitStack) -> Workplace | None:
+def _executors(how: Loading, source: RowSource | None, closing: ExitStack) -> Workplace | None:
     """The place of Spark's executors, if they are asked for."""
     if (how.engine == SPARK) != (how.spill is not None):
         raise UsageError("--engine spark and --spill belong together: executors share rows by way of that folder")
@@ -178,8 +180,10 @@ def _executors(how: Loading, closing: ExitStack) -> Workplace | None:
         return None
     from streamer.spark import session  # needs Spark
 
-    closing.enter_context(private_folder(how.spill, token_bytes(16)))
-    return at_executors(closing.enter_context(SparkPool(how.spill, session())), how.spill)
+    spill = how.spill.absolute()  # executors are in other folders
+    closing.enter_context(private_folder(spill, token_bytes(16)))
+    shared = [] if source is None else [path.absolute() for path in source.files]
+    return at_executors(closing.enter_context(SparkPool(spill, session(how.spark_master), shared)), spill)
 
 
 def _show(done: Done) -> None:

@@ -280,6 +280,13 @@ refine_option = click.option(
     help="Extra sweeps that improve the QI groups.",
 )
 
+spark_master_option = click.option(
+    "--spark-master",
+    metavar="URL",
+    help="The Spark that --engine spark starts its executors in, such as spark://host:7077 or yarn.  [default: what"
+    " spark-submit or Spark's configuration says, else this machine]",
+)
+
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),

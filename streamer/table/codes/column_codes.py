@@ -94,7 +94,8 @@ def _nearer_end(attribute: NumericAttribute | TemporalAttribute, value: N, first
     """The end of the domain that a value outside counts as. Raises EventRefused if it counts as nothing."""
     if not attribute.ends_take_all:
         name = attribute.name
-        raise EventRefused("out-of-domain", f"column {name!r}: outside the domain of table.yaml", name)
+        detail = "outside the domain of table.yaml; widen it, or let `outside: ends` count this as its nearer end"
+        raise EventRefused("out-of-domain", f"column {name!r}: {detail}", name)
     return first if value < first else last
 
 

@@ -75,8 +75,15 @@ MONTH_NAMES = (
     "janeiro fevereiro mar\u00e7o abril maio junho julho agosto setembro outubro novembro dezembro",
     "januari februari maart april mei juni juli augustus september oktober november december",
     "j\u00e4nner feber mrz apr mai jun jul aug sept okt nov dez",
+    "stycze\u0144 luty marzec kwiecie\u0144 maj czerwiec lipiec sierpie\u0144 wrzesie\u0144 pa\u017adziernik listopad"
+    " grudzie\u0144",
+    "stycznia lutego marca kwietnia maja czerwca lipca sierpnia wrze\u015bnia pa\u017adziernika listopada grudnia",
+    "ledna \u00fanora b\u0159ezna dubna kv\u011btna \u010dervna \u010dervence srpna z\u00e1\u0159\u00ed \u0159\u00edjna"
+    " listopadu prosince",
+    "januari februari marts april maj juni juli augusti september oktober november desember",
 )
-"""The names of months: English, German, French, Spanish, Italian, Portuguese, Dutch, Austrian and short German."""
+"""The names of months: English, German, French, Spanish, Italian, Portuguese, Dutch, Austrian and short German, Polish
+in two cases, Czech, Scandinavian."""
 
 
 def plain_letters(text: str) -> str:

@@ -85,7 +85,7 @@ _TAKEN = frozenset((ROOT, NULL_LABEL, OTHER_LABEL))
 
 IDS = {
     "id", "ids", "key", "uuid", "guid", "nr", "no", "number", "nummer", "numero", "identifiant", "identificador",
-    "identificativo", "kennung", "matricule", "matricola", "dni", "nif",
+    "identificativo", "kennung", "matricule", "matricola", "dni", "nif", "numer", "lp", "pesel", "bsn",
 }  # fmt: skip
 NAMING = {
     "name", "surname", "firstname", "lastname", "fullname", "username", "mail", "email", "phone", "telephone", "mobile",
@@ -93,14 +93,19 @@ NAMING = {
     "vorname", "nachname", "familienname", "strasse", "telefon", "handy", "adresse", "anschrift",
     "nom", "prenom", "apellido", "apellidos", "nombre", "telefono", "movil", "correo", "direccion", "domicilio",
     "courriel", "portable", "rue", "cognome", "indirizzo", "cellulare", "mailadresse", "hausnummer", "konto",
+    "naam", "voornaam", "achternaam", "adres", "straat", "telefoon", "mobiel", "imie", "nazwisko", "ulica",
 }  # fmt: skip
 _SENSITIVE = {
     "disease", "diagnosis", "diagnoses", "problem", "illness", "condition", "symptom", "medication", "treatment",
     "salary", "income", "wage", "wages", "debt", "religion", "crime", "offence", "verdict", "grade",
     "diagnose", "krankheit", "gehalt", "lohn", "einkommen", "icd", "schulden", "maladie", "diagnostic", "salaire",
     "revenu", "revenus", "enfermedad", "diagnostico", "salario", "sueldo", "ingreso", "ingresos", "reddito", "malattia",
+    "inkomen", "salaris", "loon", "ziekte", "aandoening", "dochod", "dochody", "zarobki", "wynagrodzenie", "pensja",
+    "choroba", "rozpoznanie", "diagnoza",
 }  # fmt: skip
-_POSTAL = {"zip", "zipcode", "postcode", "postal", "plz", "postleitzahl"}
+_POSTAL = {"zip", "zipcode", "postcode", "postal", "plz", "postleitzahl", "pocztowy"}
+_POSTAL_CODE = re.compile(r"(?=.*\d)([A-Z0-9]{2,5})(?:[ -]|(?=[A-Z0-9]{3}$))[A-Z0-9]{2,5}", re.ASCII | re.IGNORECASE)
+"""One with a blank, a hyphen or letters; its first part is a region."""
 _HEADS = (
     "nummer", "nachname", "vorname", "name", "telefon", "handy", "adresse", "anschrift", "strasse", "konto",
     "einkommen", "gehalt", "lohn", "schulden", "diagnose", "krankheit", "postleitzahl", "postal",
@@ -420,7 +425,8 @@ def _short(texts: Iterable[str]) -> list[str]:
 
 def _category(name: str, cells: _Cells) -> Drafted:
     distinct, empty = cells.distinct, cells.empty
-    if not _few(cells):
+    regions = [_POSTAL_CODE.fullmatch(text) for text in distinct] if words_of(name) & _POSTAL else [None]
+    if None in regions and not _few(cells):
         hint = hint_of(distinct) or "names or free text?"
         return Drafted(name, "", f"{len(distinct)} different texts in {cells.filled} cells: {hint}")
     spellings = hint_of_spellings(distinct)
@@ -429,5 +435,9 @@ def _category(name: str, cells: _Cells) -> Drafted:
     short = _short(distinct)
     rows = sum(cells.rows[text] for text in set(distinct) - set(short))
     of_long = f"{_rows(rows)} a long text or a line break, which counts as other" if rows else ""
+    if None not in regions:
+        levels = tuple((code[0], f"{code[1]} {ROOT}", ROOT) for code in regions if code)
+        why = "; ".join(filter(None, ("codes below their first part; check its levels", of_empty)))
+        return Drafted(name, "quasi-identifier", why, hierarchy=levels)
     why = "; ".join(filter(None, (why, of_empty, of_long, hint_of(distinct), spellings)))
     return Drafted(name, "quasi-identifier", why, hierarchy=tuple((text, ROOT) for text in short))

@@ -165,9 +165,16 @@ def test_two_jobs_neither_share_a_private_folder_nor_write_one_table(world: Path
     result = streamer(*asked(world, rows, out, "--spill", spill))
     must_be_a_sentence(result, "another process works in it; wait for that one, or name another --spill", world, out)
     os.close(lock)
-    (world / ".out.draft").mkdir()
+    draft = world / ".out.draft"
+    draft.mkdir()
+    lock = os.open(draft / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     result = streamer(*asked(world, rows, out, "--spill", world / "other"))
     assert (result.exit_code, "another job writes" in result.stderr, out.exists()) == (2, True, False)
+    os.close(lock)
+    (draft / "thesis.txt").touch()
+    result = streamer(*asked(world, rows, out, "--spill", world / "other"))
+    assert (result.exit_code, "holds other files; name another OUT" in result.stderr, out.exists()) == (2, True, False)
     assert sorted(path.name for path in world.iterdir() if "spill" in path.name or "draft" in path.name) == [
         ".out.draft", "spill",
     ]  # fmt: skip
@@ -183,3 +190,26 @@ def test_a_link_is_not_written_through(world: Path, there: bool) -> None:
     assert (result.exit_code, "is a link; name the folder itself" in result.stderr) == (2, True), result.output
     assert (world / "out").is_symlink()
     assert not there or list(elsewhere.iterdir()) == []
+
+
+def test_what_a_killed_job_has_left_of_the_table_does_not_stop_another_one(world: Path) -> None:
+    """It had another seed; no draft is to be removed by hand."""
+    rows, out, draft = saved(people(), world / "rows"), world / "out", world / ".out.draft"
+    draft.mkdir()
+    (draft / "part-00099.parquet").write_bytes(b"old")
+    (draft / ".0123456789abcdef-part-00000.parquet").write_bytes(b"half")
+    result = streamer(*asked(world, rows, out, "--seed", 8))
+    assert result.exit_code == 0, result.stderr
+    assert "part-00099.parquet" not in {path.name for path in out.iterdir()}
+    assert not list(world.glob(".*"))
+
+
+@pytest.mark.parametrize("option", ["--index", "--skip-refused", "--report"])
+def test_a_full_disk_is_told_of_the_place_that_is_full(world: Path, option: str) -> None:
+    rows, full = saved(people(), world / "rows"), world / ("full.html" if option == "--report" else "full.csv")
+    full.symlink_to("/dev/full")
+    result = streamer(*asked(world, rows, world / "out", option, full, "--force"))
+    assert (result.exit_code, "make room" in result.stderr) == (2, True), result.output
+    assert str(world / ".out.spill") not in result.stderr
+    assert option != "--index" or f"{full}: cannot be written" in "".join(result.stderr.split("\n"))
+    assert not list(world.glob(".*"))

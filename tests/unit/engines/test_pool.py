@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from streamer.engines.pool import NotFinished, ProcessPool, private_folder
+from streamer.engines.pool import NotFinished, ProcessPool, SparkPool, private_folder
 from streamer.errors import ConfigError, UsageError
 
 
@@ -173,3 +174,51 @@ def within(seconds: float, happens: object) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_the_next_call_removes_what_a_call_that_was_killed_while_it_tidied_up_has_left(tmp_path: Path) -> None:
+    left, others = tmp_path / f".spill.{'0a' * 8}", tmp_path / ".spill.notes"
+    for folder in (left, others):
+        (folder / "pieces").mkdir(parents=True)
+        (folder / "pieces" / "0.arrow").write_bytes(b"a row")
+    with private_folder(tmp_path / "spill", b"job"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [others.name]
+
+
+def test_a_file_that_somebody_has_removed_is_named(tmp_path: Path) -> None:
+    with (
+        private_folder(tmp_path / "spill", b"job"),
+        ProcessPool(tmp_path / "spill", 1) as pool,
+        pytest.raises(NotFinished, match=r"gone\.arrow: was there, and is gone"),
+    ):
+        pool.map("read", Path.read_bytes, [(tmp_path / "gone.arrow",)])
+
+
+class OneExecutor:
+    """A session of Spark whose executor is this process."""
+
+    def range(self, _begin: int, end: int, _step: int, _parts: int) -> OneExecutor:
+        self.numbers = pa.record_batch({"id": pa.array(range(end), pa.int64())})
+        return self
+
+    def mapInArrow(self, work: Any, _schema: str) -> OneExecutor:
+        self.done = pa.Table.from_batches(work(iter([self.numbers])))
+        return self
+
+    def toArrow(self) -> pa.Table:
+        return self.done
+
+
+@pytest.mark.parametrize("missing", ["rows.parquet", ".out.draft/.lock", None])
+def test_a_path_that_an_executor_does_not_see_is_named(tmp_path: Path, missing: str | None) -> None:
+    (tmp_path / "there.csv").touch()
+    shared = [tmp_path / "there.csv", *([tmp_path / missing] if missing else [])]
+    with private_folder(tmp_path / "spill", b"job"):
+        pool = SparkPool(tmp_path / "spill", OneExecutor(), shared)
+        if missing is None:
+            assert pool.map("square", abs, [(-1,), (-2,)]) == [1, 2]
+        else:
+            with pytest.raises(UsageError, match=f"{missing}: an executor of Spark does not see this"):
+                pool.map("square", abs, [(-1,), (-2,)])
+            assert not list((tmp_path / "spill" / "results").glob("square-000000"))

@@ -20,7 +20,8 @@ import pandas as pd
 import pytest
 
 from worlds.calls import answer
-from worlds.checkout import PATIENTS, ROOT
+from worlds.checkout import PATIENTS, ROOT, put_streamer
+from worlds.documents import blocks
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: Spark is untested")
 ROWS, SECONDS_MAX = 4_000, 540
@@ -192,3 +193,29 @@ def test_a_killed_worker_of_a_cluster_changes_no_byte(rows: Path, expected: dict
         os.killpg(workers[0].pid, signal.SIGKILL)
         finished(process, tmp_path)
     assert contents(out) == expected
+
+
+def test_the_command_runs_as_the_page_prints_it_on_executors_of_their_own(rows: Path, tmp_path: Path) -> None:
+    """Word for word, with its relative paths; what Spark is, its configuration says."""
+    page = (ROOT / "docs" / "how-to" / "big-tables.md").read_text("utf-8")
+    (printed,) = (block for block in blocks(page, "sh no-run") if "--engine spark" in block)
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    pd.concat(map(pd.read_parquet, sorted(rows.iterdir()))).to_csv(tmp_path / "rows.csv", index=False)
+    settings = {"master": "local-cluster[2,1,1024]", "ui.enabled": "false", "executorEnv.PYTHONPATH": PATH}
+    (tmp_path / "conf").mkdir()
+    text = "".join(f"spark.{name} {value}\n" for name, value in settings.items())
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(text)
+    places = {"SPARK_CONF_DIR": str(tmp_path / "conf"), "PYTHONPATH": PATH}
+    places["PATH"] = f"{put_streamer(tmp_path / 'bin')}:{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-euc", printed], cwd=tmp_path, env={**os.environ, **places}, capture_output=True, text=True,
+        timeout=SECONDS_MAX,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-3000:]
+    local = ["--table", tmp_path / "mine", tmp_path / "rows.csv", "-o", tmp_path / "local", "--fragment-rows", 250_000]
+    answer("anonymize", *local)
+    there, here = (pd.read_parquet(tmp_path / name).drop(columns="qi_group") for name in ("anonymous", "local"))
+    order = there.columns.tolist()
+    pd.testing.assert_frame_equal(
+        there.sort_values(order, ignore_index=True), here.sort_values(order, ignore_index=True)
+    )

@@ -197,3 +197,10 @@ def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monke
 
     peak(1_000)
     assert peak(40_000) < 2 * peak(4_000)
+
+
+def test_rows_that_seem_to_be_no_data_are_counted_over_the_parts(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.csv", list(range(30)))
+    file.write_text(file.read_text() + "Total,3,flu\n")
+    with routed(file) as rows:
+        assert rows.counted.stray == {30: "a total"}

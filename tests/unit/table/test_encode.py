@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.codes import TIMESTAMP, Attribute, CategoricalAttribute, KeptColumn, SourceText
+from streamer.table.codes import TIMESTAMP, Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, SourceText
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row
@@ -28,6 +28,7 @@ from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY
 
 D = Decimal
+MONEY = NumericAttribute("cost", (D(0), D("99999.9")), D(1000), D("0.1"), D(100), integer=False)
 PROBLEM = KeptColumn("problem", sensitive=True)
 
 
@@ -344,3 +345,29 @@ def test_a_refused_cell_is_told_its_hidden_sign_or_the_way_to_a_null_and_not_quo
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
         Encoder(table(AGE, key=(), kept=())).frame(pd.DataFrame({"age": ["6", text]}))
     assert text not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("7.654,3", "written as 1.234,5: say so"),
+        ("1\u202f234,5", "holds U\\+202F"),
+        ("12 345,00", "written as 1 234,5: say so"),
+        ("1234.5kg", "expected text such as 1234.5"),
+        ("none", "list them in the column's `na`"),
+        ("12345678", "widen it, or let `outside: ends` count this as its nearer end"),
+    ],
+)
+def test_a_refusal_says_what_is_wanted_or_the_way_past_a_limit(cell: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as refused:
+        Encoder(table(MONEY)).frame(pd.DataFrame({"id": ["1"], "cost": [cell], "problem": ["flu"]}))
+    assert cell not in str(refused.value)
+
+
+@pytest.mark.parametrize("header", ["co\u200bst", "Cost ", "co\u0301st", "\ufeffcost"])
+def test_a_header_that_only_looks_like_the_wanted_one_is_shown_with_its_signs(header: str) -> None:
+    wanted = "c\u00f3st" if "\u0301" in header else "cost"
+    named = replace(MONEY, name=wanted)
+    with pytest.raises(ConfigError, match="differs in capitals, blanks, accents or a sign that nobody sees") as refused:
+        Encoder(table(named)).frame(pd.DataFrame({"id": ["1"], header: ["1"], "problem": ["flu"]}))
+    assert ascii(header) in str(refused.value)

@@ -460,7 +460,7 @@ def test_a_link_to_nothing_yet_leads_to_the_file_afterwards(tmp_path: Path) -> N
             "id,note,sex\n1,ok,f\n2,cut o",
             "line 3: has 2 cells; the header has 3; does the file end in the middle of a row",
         ),
-        ("id;note;sex\n1;ok;f\n\nSource: office\n", "line 4: has 1 cells; the header has 3; does the file end"),
+        ("id;note;sex\n1;ok;f\n\n44\n", "line 4: has 1 cells; the header has 3; does the file end"),
     ],
 )
 def test_a_fault_names_the_line_in_which_its_row_begins(tmp_path: Path, text: str, said: str) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.table.codes import KeptColumn
 from streamer.table.encode import Encoder
+from streamer.table.parquet_files import parquet_parts, read_part
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 from worlds.calls import streamer
@@ -220,3 +223,26 @@ def test_the_same_rows_give_the_same_published_table_from_everywhere(tmp_path: P
         "anonymize", "--table", PATIENTS, f"{url}?table=people", "-o", tmp_path / "f", "--fragment-rows", 1000
     )
     assert (said.exit_code, "--fragment-rows reads CSV and Parquet" in said.output) == (2, True)
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("name", ["b.parquet", "a.parquet"])
+def test_a_file_that_vanishes_while_a_folder_is_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, when: str
+) -> None:
+    for each in ("a.parquet", "b.parquet"):
+        pd.DataFrame({"id": ["1", "2"], "age": [30, 31]}).to_parquet(tmp_path / each)
+    part = next(part for part in parquet_parts(tmp_path, 2) if part.file.endswith(name))
+    opened = ds.dataset
+
+    def vanishing(*words: Any, **more: Any) -> object:
+        found = opened(*words, **more)
+        (tmp_path / name).unlink(missing_ok=True)
+        return found
+
+    if when == "before":
+        (tmp_path / name).unlink()
+    else:
+        monkeypatch.setattr(ds, "dataset", vanishing)
+    with pytest.raises(ConfigError, match=f"{name if when == 'before' else tmp_path}.* was there .* and is gone"):
+        list(read_part(part, 10))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from streamer.errors import ConfigError
+from streamer.table.csv_files import csv_chunks, csv_header, read_csv
 from streamer.table.stray_rows import HEADER, NOTE, TOTAL, UNITS, said_of, stray_rows
 
 PEOPLE = [[str(i), f"{20 + i}", "fm"[i % 2], f"{50 + i},5"] for i in range(40)]
@@ -65,3 +69,54 @@ def test_rows_of_people_are_not(row: list[str], at: int) -> None:
 def test_a_label_that_many_rows_have_is_a_category() -> None:
     assert stray_rows({"area": ["total", "part"] * 20, "age": ["30", "40"] * 20}) == {}
     assert said_of({}) == ""
+
+
+HEAD, BODY = "id;age;sex", "1;30;f\n2;31;m\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "encoding"),
+    [
+        ("Patients 2024\n", "utf-8"),
+        ("Patients, 2024\n\n", "utf-8-sig"),
+        ("Patients;;\nWard 7;;\n", "cp1252"),
+        ('"Patients";"";""\n', "utf-16"),
+        ("\n\n", "utf-8"),
+        ("sep=;\nPatients\n", "utf-8"),
+    ],
+)
+def test_titles_above_the_header_are_not_read(tmp_path: Path, above: str, encoding: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(f"{above}{HEAD}\n{BODY}".encode(encoding))
+    frame = read_csv(path, "cp1252" if encoding == "cp1252" else None)
+    assert frame.to_dict("list") == {"id": ["1", "2"], "age": ["30", "31"], "sex": ["f", "m"]}
+    assert csv_header(path) == HEAD.split(";")
+    assert [len(part) for part in csv_chunks(path, 1)][:2] == [1, 1]
+    path.write_bytes(f"{above}{HEAD}\n{BODY}1;2\n".encode(encoding))
+    with pytest.raises(ConfigError, match=f"line {above.count(chr(10)) + 4}: has 2 cells"):
+        read_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ('"a\nb",c,d\n1,2,3\n', {"a\nb": ["1"], "c": ["2"], "d": ["3"]}),
+        ("id;note\n1;x\n", {"id": ["1"], "note": ["x"]}),
+        ('id;a;b\n1;"x\ny;z";3\n4;5;6\n', {"id": ["1", "4"], "a": ["x\ny;z", "5"], "b": ["3", "6"]}),
+        ("note\nyes; no\n", {"note": ["yes; no"]}),
+        ("id;a;b\n1;2;3\nSource: ward\nTotal\n", {"id": ["1", "Source: ward", "Total"], "a": ["2", "", ""],
+                                                 "b": ["3", "", ""]}),
+    ],
+)  # fmt: skip
+def test_what_is_no_title_is_read_and_a_note_below_is_a_row(
+    tmp_path: Path, text: str, columns: dict[str, list[str]]
+) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    assert read_csv(tmp_path / "rows.csv").to_dict("list") == columns
+
+
+@pytest.mark.parametrize("text", ["id;a;b\n1,5;2;3;4\n1;2;3\n", "id;a;b\n1;2;3\n44\n", "id;a\n1;2;3\n4;5;6\n"])
+def test_a_ragged_file_is_still_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(ConfigError, match=r"line [23]: has \d cells"):
+        read_csv(tmp_path / "rows.csv")

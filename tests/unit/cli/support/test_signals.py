@@ -14,7 +14,7 @@ from time import monotonic, sleep
 import pytest
 
 from streamer.cli.support.signals import StopSign, interruptible, terminated_in_order
-from streamer.uninterrupted import uninterrupted
+from streamer.uninterrupted import ENDS, uninterrupted
 from worlds.checkout import PATIENTS, ROOT
 
 SECONDS_MAX = 120.0
@@ -40,7 +40,7 @@ def story(before: str = "", at_end: str = "", number: int = signal.SIGTERM) -> s
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDS)
 def test_what_is_in_hand_is_put_in_order_and_the_process_ends_by_the_signal(number: int) -> None:
     """SIGHUP is a terminal that is closed, and left raw rows in the spill folder."""
     ended = story(number=number)
