@@ -18,6 +18,8 @@ from streamer.errors import ConfigError, UsageError
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
@@ -26,6 +28,8 @@ from streamer.table.schema import Table
 ROWS_MAX = 1_000
 TRADEOFF_KS = (2, 3, 5, 10, 20, 50)
 LS = (2, 3, 5, 8)
+BY_LEVELS, KS_BY_LEVELS = (OLA, DEGREE_FIRST, BOTTOM_UP), (2, 5, 20)
+"""Algorithms that take as long for few rows as for many: of these k alone is tried."""
 Strength = int | Decimal
 SHARES = tuple(Decimal(text) for text in ("0.8", "0.6", "0.4", "0.2"))
 
@@ -56,7 +60,7 @@ def sample_numbers(rows: int, rows_max: int = ROWS_MAX) -> Ints:
 def tradeoffs(microdata: Microdata, algorithm: Algorithm, options: Options) -> list[Curve]:
     """A curve for every constraint that the table can be given, without the strengths that it cannot hold."""
     table, curves = microdata.table, []
-    for constraint, strengths in _strengths(table):
+    for constraint, strengths in _strengths(table, algorithm):
         now = _now(table, constraint)
         changed = [_with(table, constraint, strength) for strength in strengths]
         losses = [_loss(replace(microdata, table=other), algorithm, options) for other in changed]
@@ -67,12 +71,13 @@ def tradeoffs(microdata: Microdata, algorithm: Algorithm, options: Options) -> l
     return curves
 
 
-def _strengths(table: Table) -> Iterator[tuple[str, list[Strength]]]:
+def _strengths(table: Table, algorithm: Algorithm) -> Iterator[tuple[str, list[Strength]]]:
     """The constraints that may be changed, and the strengths that are tried: also the one that is asked now."""
-    tried: dict[str, Sequence[Strength]] = {"k": TRADEOFF_KS}
-    if table.sensitive:
+    slow = algorithm in BY_LEVELS
+    tried: dict[str, Sequence[Strength]] = {"k": KS_BY_LEVELS if slow else TRADEOFF_KS}
+    if table.sensitive and not slow:
         tried |= {"l": LS, "beta": SHARES}
-    if table.individual is not None:
+    if table.individual is not None and not slow:
         tried["alpha"] = SHARES
     for constraint, strengths in tried.items():
         now = _now(table, constraint)

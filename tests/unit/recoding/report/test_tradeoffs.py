@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.algorithms.contract import PLAIN
-from streamer.recoding.report.tradeoffs import sampled, tradeoffs
+from streamer.recoding.report.tradeoffs import KS_BY_LEVELS, sampled, tradeoffs
 from worlds.microdata import SEVEN
 
 MONDRIAN = ALGORITHMS["mondrian"]
@@ -36,3 +37,10 @@ def test_of_a_large_table_the_same_rows_are_drawn_every_time() -> None:
     drawn = sampled(large, 20)
     assert len(drawn) == 20
     assert (drawn.codes == sampled(large, 20).codes).all()
+
+
+@pytest.mark.parametrize("name", ["ola", "degree-first", "bottom-up"])
+def test_of_an_algorithm_that_takes_as_long_for_few_rows_only_a_few_ks_are_tried(name: str) -> None:
+    (curve,) = tradeoffs(SEVEN, ALGORITHMS[name], PLAIN)
+    assert curve.constraint == "k"
+    assert set(curve.strengths) <= {*KS_BY_LEVELS, SEVEN.table.k}
