@@ -282,7 +282,7 @@ class Engine:
         Raises EventRefused (`key-exists`, `key-unknown`, `individual-changed`, `statement-too-large`,
         `truncate-one-shard`, `row-too-large`), and then changes nothing.
         """
-        if isinstance(change, changes.Upsert) and change.is_read:
+        if type(change) is changes.Upsert and change.is_read:
             return OLD_READ if self._is_old(change) else self._applied(change)
         outcome = self._applied(change)
         self._date(change)
@@ -296,8 +296,7 @@ class Engine:
 
     def _date(self, change: Change) -> None:
         """Notes when rows were changed, if that is known. The rows of a statement are noted where it finds them."""
-        said = change.position if isinstance(change, changes.Upsert | changes.Remove | changes.Truncate) else None
-        if (position := self._last_changes.at(said)) is None:
+        if (position := getattr(change, "position", None) or self._last_changes.last) is None:
             return
         if isinstance(change, changes.Truncate):
             self._last_changes.truncate(position)
@@ -456,7 +455,7 @@ class Engine:
                 "(limits.statement_rows_max)",
             )
         tie_hashes = self.rows.in_core["tie_hash"][indexes]
-        if (position := self._last_changes.at(None)) is not None:
+        if (position := self._last_changes.last) is not None:
             for row in sorted(tie_hashes.tolist()):
                 self._last_changes.add(row, position)
         in_order: list[int] = indexes[tie_hashes.argsort()].tolist()

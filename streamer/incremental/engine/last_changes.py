@@ -34,7 +34,8 @@ class LastChanges:
     def __init__(self) -> None:
         self._of = OrderedDict[int, SourcePosition]()  # the row that was changed last comes last
         self._forgotten: SourcePosition | None = None
-        self._last: SourcePosition | None = None
+        self.last: SourcePosition | None = None
+        """The position of the last change that had one."""
         self._serial = 0
         self._new: dict[int, Remembered | None] = {}
 
@@ -46,7 +47,7 @@ class LastChanges:
                 self._forgotten = position
             else:
                 self._of[row] = position
-            self._last = position
+            self.last = position
 
     def take_new(self) -> dict[int, Remembered | None]:
         """What has changed since the last call; None: it is forgotten."""
@@ -58,17 +59,13 @@ class LastChanges:
         known = self._of.get(row, None if is_there else self._forgotten)
         return known is not None and position.is_before(known)
 
-    def at(self, position: SourcePosition | None) -> SourcePosition | None:
-        """The position of a change whose message says this one, or none; None: none is known yet."""
-        return self._last if position is None else position
-
     def add(self, row: int, position: SourcePosition) -> None:
         """A row is changed or deleted."""
         known = self._of.pop(row, None)
-        self._last = known if known is not None and position.is_before(known) else position
-        self._of[row] = self._last
+        self.last = known if known is not None and position.is_before(known) else position
+        self._of[row] = self.last
         self._serial += 1
-        self._new[row] = self._serial, self._last
+        self._new[row] = self._serial, self.last
         if len(self._of) > self.remembered_max:
             oldest, forgotten = self._of.popitem(last=False)
             self._new[oldest] = None
@@ -78,7 +75,7 @@ class LastChanges:
         """All rows are deleted."""
         self._serial += 1
         self._forget(self._serial, position)
-        self._last = self._forgotten
+        self.last = self._forgotten
 
     def _forget(self, serial: int, position: SourcePosition) -> None:
         known = self._forgotten

@@ -26,8 +26,6 @@ import base64
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from msgspec.structs import replace
-
 from streamer.errors import EventRefused
 from streamer.incremental.events import changes
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders, may_be_bytes
@@ -159,8 +157,7 @@ class Capture:
             raise EventRefused("missing-row", _no_after(message))
         was_there = message["op"] == "u"
         former_key = self._key_of_row(message.get("before"), readers.parts["before"]) if was_there else None
-        said = self._upsert(after, readers.parts["after"], former_key, was_there)
-        return replace(said, position=position, is_read=message["op"] == "r")
+        return self._upsert(after, readers.parts["after"], former_key, was_there, position, message["op"] == "r")
 
     def flattened(self, message: Members, readers: RowReaders, message_key: bytes | None) -> changes.Change:
         """A row with `__deleted`, `__op` or both."""
@@ -175,8 +172,7 @@ class Capture:
             return changes.Truncate(whole_table_only=True, position=position)
         if deleted or op == "d":
             return self._removed(message, readers, message_key, position)
-        upsert = self._upsert(message, readers, None, was_there=message.get("__op") == "u")
-        upsert = replace(upsert, position=position, is_read=op == "r")
+        upsert = self._upsert(message, readers, None, message.get("__op") == "u", position, op == "r")
         return upsert if "__deleted" in message else self._removable(upsert, message_key)
 
     def row(self, message: Members, readers: RowReaders, message_key: bytes | None) -> changes.Upsert:
@@ -190,10 +186,18 @@ class Capture:
             raise EventRefused("message-key-of-other-row", _OTHER_ROW)
         return upsert
 
-    def _upsert(self, fields: Members, readers: RowReaders, former_key: str | None, was_there: bool) -> changes.Upsert:
+    def _upsert(
+        self,
+        fields: Members,
+        readers: RowReaders,
+        former_key: str | None,
+        was_there: bool,
+        position: SourcePosition | None = None,
+        is_read: bool = False,
+    ) -> changes.Upsert:
         source_key = self._encoder.source_key(readers.key_columns(fields))
-        row = self._row(fields, readers)
-        return changes.Upsert(source_key, row, None if former_key == source_key else former_key, was_there)
+        row, former_key = self._row(fields, readers), None if former_key == source_key else former_key
+        return changes.Upsert(source_key, row, former_key, was_there, position, is_read)
 
     def _row(self, fields: Members, readers: RowReaders) -> Row:
         for name in self._named:

@@ -21,10 +21,9 @@ DAY_MS = 86_400_000
 NUMBER_MAX = 1 << 63  # the stored form has no larger ones
 
 _BINLOG = re.compile(r"(.*?)\.?([0-9]{1,18})")
-_sequence = msgspec.json.Decoder(tuple[str | None, str | None]).decode
 
 
-class SourcePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class SourcePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """A place in a log: numbers in ascending order. ms: since 1970; 0: not known."""
 
     log: str
@@ -47,7 +46,7 @@ def position_of(source: object) -> SourcePosition | None:
     >>> position_of({"connector": "mysql", "file": "binlog.000007", "pos": 154, "ts_ms": 1000})
     SourcePosition(log='mysql None None binlog', at=(7, 154), ms=1000)
     """
-    if not isinstance(source, Mapping) or (found := _log_and_numbers(source)) is None:
+    if type(source) is not dict or (found := _log_and_numbers(source)) is None:
         return None
     kind, at = found
     log = f"{source.get('connector')} {source.get('name')} {source.get('db')} {kind}"
@@ -74,13 +73,8 @@ def _log_and_numbers(source: Mapping[str, object]) -> tuple[str, tuple[int, ...]
 
 
 def _last_commit(sequence: object) -> int:
-    """The first of Postgres' two LSNs, in a text: of the last commit; 0 if there is none yet."""
-    if not isinstance(sequence, str):
-        return 0
-    try:
-        return _number(_sequence(sequence)[0]) or 0
-    except msgspec.DecodeError:
-        return 0
+    """The first of Postgres' two LSNs, in a JSON text: of the last commit; 0 if there is none yet."""
+    return _number(sequence[2:].partition('"')[0]) or 0 if type(sequence) is str else 0
 
 
 def _numbers(text: object) -> tuple[int, ...] | None:
@@ -96,6 +90,6 @@ def _numbers(text: object) -> tuple[int, ...] | None:
 
 def _number(value: object) -> int | None:
     """A whole number, or its digits."""
-    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 20:
+    if type(value) is str and len(value) < 20 and value.isascii() and value.isdecimal():
         value = int(value)
     return value if type(value) is int and 0 <= value < NUMBER_MAX else None
