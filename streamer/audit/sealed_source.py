@@ -54,7 +54,7 @@ def check_twice(cohorts: Iterable[CohortSeen], changes: Iterable[RowChange]) -> 
             ever[change.row.values] += before != change.row.values
     total = published.total() + withheld
     if twice := max((published - ever).total(), total - ever.total(), 0):
-        what = f"{twice:,} of {total:,} rows, at least, were published twice, or the source is not whole"
+        what = f"at least {twice:,} of {total:,} rows were published twice, or the source is incomplete"
         raise violation("twice", "the sealed changelog", what)
 
 
