@@ -278,7 +278,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             await self._refuse(topic_partition, shard, failure, is_news=before.refused != now.refused)
         else:
             if now.state is TenureState.DOUBTED:
-                log.warning("%s; taken over again in %.1f s, to see whether it stays", failure, now.wait)
+                log.warning("%s; taken over again in %.1f s, to see whether that lasts", failure, now.wait)
             else:
                 log.warning("%s: %s; taken over again in %.1f s", type(failure).__name__, failure, now.wait)
             if is_said:

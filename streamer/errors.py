@@ -30,7 +30,7 @@ class StreamerError(Exception):
     """Base of all errors of this project."""
 
     exit_code = EXIT_USAGE
-    hint = "what is to be done, the message says"  # for programs, which cannot read the message
+    hint = "the message says what to do"  # for programs, which cannot read the message
 
 
 class ConfigError(StreamerError):
@@ -64,7 +64,7 @@ def needs_extra(extra: str) -> Iterator[None]:
 class UsageError(StreamerError):
     """The command line asks for something that cannot be done."""
 
-    hint = "call the command as the message says; --help names all that it takes"
+    hint = "the message says what to change; --help lists all options"
 
 
 class EventRefused(StreamerError):
@@ -134,7 +134,7 @@ class GroupTooLarge(LawViolated):
 class Fenced(StreamerError):
     """Another worker has taken this shard over: this one must drop it and write nothing more."""
 
-    hint = "the other worker goes on; make the same call again where it is not to"
+    hint = "the other worker goes on; if it should not, stop it, and make the same call again"
 
 
 class Conflict(StreamerError):
@@ -146,7 +146,7 @@ class Conflict(StreamerError):
 class ShardRefused(StreamerError):
     """Kafka's and Redis' data of a shard do not fit together; the message says how, and names the remedy."""
 
-    hint = "mend the shard as the message says; `streamer status` shows how all of them stand"
+    hint = "do what the message says; `streamer status` shows all shards"
 
 
 # Types of arguments in calls from Python. A refusal names the argument, the wanted type and the given one, no value.

@@ -508,7 +508,7 @@ def _admin(bootstrap: str, connection: Mapping[str, Any]) -> KafkaAdminClient:
     except NoBrokersAvailable:
         if CONNECT_MS_MAX <= WORD_MS:
             raise
-        log.warning("Kafka at %s does not answer yet: it is waited for", bootstrap)
+        log.warning("waiting for Kafka at %s, which does not answer yet", bootstrap)
         return KafkaAdminClient(**connection)
 
 

@@ -181,8 +181,8 @@ def _tiles(facts: Mapping[str, Any], now: datetime) -> list[Tile]:
 
 def _flow(known: Mapping[str, Any]) -> str:
     messages, records = known["messages_per_s"], known["records_per_s"]
-    a_message = f", {records / messages:.1f} a message" if messages else ""
-    return f"messages read a second; {_rate(records)} records published a second{a_message}"
+    a_message = f", {records / messages:.1f} per message" if messages else ""
+    return f"messages read per second; {_rate(records)} records published per second{a_message}"
 
 
 def _pending(shards: Sequence[Mapping[str, Any]], now: datetime) -> str:

@@ -56,7 +56,7 @@ def check_twice(cohorts: Sequence[CohortSeen], changes: Iterable[RowChange], tab
             ever[change.row.values] += before != change.row.values
     total = published.total() + withheld
     if twice := max((published - ever).total(), total - ever.total(), 0):
-        what = f"{twice:,} of {total:,} rows, at least, were published twice, or the source is not whole"
+        what = f"at least {twice:,} of {total:,} rows were published twice, or the source is incomplete"
         raise violation("twice", "the sealed changelog", what)
     if table is not None and (n := _without_reason(table, cohorts, ever - published)):
         what = f"{n:,} cohorts, at least, withhold values that alpha allows, or the source is not whole"

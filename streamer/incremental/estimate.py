@@ -92,7 +92,7 @@ class Query:
             raise UsageError(f"--query: {refused.detail}") from None
         if any(one.test in (IS_NULL, IS_NOT_NULL) and one.left not in kept for one in comparisons):
             raise UsageError(
-                "--query: asks for nulls of a quasi-identifier, but what is published shows what they count as"
+                "--query: asks for nulls of a quasi-identifier, which are published as the value that they count as"
             )
         if any(comparison.right is not None for comparison in comparisons):
             raise UsageError(

@@ -110,7 +110,7 @@ def _await_answer(bootstrap: str, client: AdminClient | Consumer | Producer, beg
         left = until - monotonic()
         if error.args[0].name() not in errors.NO_ANSWER or left <= 0:
             raise
-        log.warning("Kafka at %s does not answer yet: it is waited for", bootstrap)
+        log.warning("waiting for Kafka at %s, which does not answer yet", bootstrap)
         client.list_topics(timeout=left)
 
 

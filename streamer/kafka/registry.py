@@ -125,8 +125,8 @@ class SchemaRegistry:
         answer = self._answer("POST", f"subjects/{subject}/versions", {"schema": schema})
         if answer.status_code in _REFUSED:
             raise ConfigError(
-                f"the schema registry at {self.url} does not take the schema of {subject} ({answer.status_code}): where"
-                " it does not go with an earlier one, as table.yaml has changed, delete the subject or set its"
+                f"the schema registry at {self.url} does not take the schema of {subject} ({answer.status_code}): if"
+                " it is not compatible with an earlier one, as table.yaml has changed, delete the subject or set its"
                 " compatibility to NONE; then start again"
             )
         return self._read(answer, _Registered).id
@@ -151,8 +151,8 @@ class SchemaRegistry:
 
     def _unreachable(self, fault: str, remedy: str) -> RegistryUnreachable:
         return RegistryUnreachable(
-            f"the schema registry at {self.url} {fault}: messages, and records to be published, wait until it "
-            f"tells their schemas ({URL}, {CA}; {remedy})"
+            f"the schema registry at {self.url} {fault}: nothing is read or published until it gives "
+            f"the schemas ({URL}, {CA}; {remedy})"
         )
 
 
@@ -192,8 +192,8 @@ def _checked(url: str) -> str:
         usable = False
     if not usable:
         raise ConfigError(
-            f"{URL}: expected http://HOST:PORT or https://HOST:PORT, with a path where the registry has one; user and "
-            f"password belong into {BASIC_AUTH}"
+            f"{URL}: expected http://HOST:PORT or https://HOST:PORT, with a path if the registry has one; user and "
+            f"password go into {BASIC_AUTH}"
         )
     return url.rstrip("/")
 

@@ -265,7 +265,7 @@ def _credentials(said: Mapping[str, str]) -> dict[str, object]:
     if "sasl.mechanism" not in said:
         raise ConfigError(
             f"sasl.mechanism (KAFKA_SASL_MECHANISM) is missing: one of {', '.join(mechanisms)}; Java's own default, "
-            "GSSAPI, is not to be had here"
+            "GSSAPI, is not available here"
         )
     mechanism = _word("sasl.mechanism", said["sasl.mechanism"].upper(), mechanisms)
     stated = _jaas(said["sasl.jaas.config"], mechanism) if said.get("sasl.jaas.config") else {}
@@ -288,7 +288,8 @@ def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoi
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url: {OAUTHBEARER} needs the http(s) address of tokens")
     if url.startswith("http://") and not _ON_THIS_MACHINE.match(url):
         raise ConfigError(
-            "sasl.oauthbearer.token.endpoint.url: by http:// everybody on the way reads the client's secret: name the "
+            "sasl.oauthbearer.token.endpoint.url: over http:// anybody on the way can read the client's secret: name "
+            "the "
             "https:// address (http:// is taken only for 127.0.0.1, ::1 and localhost)"
         )
     client_id = said.get(USERNAME) or stated.get("clientId")

@@ -77,8 +77,8 @@ def first_tables(
     wanted.tell(f"{counted.n_read:,} rows read{kept}")
     if not is_seen:
         wanted.tell(
-            f"the input is empty, so it does not show how its keys are written: {name} is assumed, and messages with "
-            "keys of another form will become dead letters"
+            f"no message of the input shows how its keys are written, so {name} is assumed: messages with keys of "
+            "another form will become dead letters"
         )
     _warn_of_unlisted(into.table, counted.unlisted, counted.n_read, "rows", wanted.warn)
     spelt = spelling_warnings(into.table, counted.spelt)

@@ -137,7 +137,7 @@ def assumed_form(table: Table, known: Collection[str]) -> AnyKeyForm:
     key_form = default_form(table.source_key)
     if others := sorted({form for form in known if form} - {key_form.name}):
         raise UsageError(
-            f"the shards know message keys as {others[0]}, and no message of the input shows any more how a row's key "
-            "is written in this form: let the producer send one change, then call this again"
+            f"the shards' message keys are written as {others[0]}, and the input has no message left that shows how: "
+            "let the producer send one change, then call this again"
         )
     return key_form

@@ -35,7 +35,7 @@ from streamer.table.schema import AVRO
 AT_ONCE_MAX = 4  # shards in memory at the same time: more threads wait for Python's lock
 
 
-WRITE = "write"
+WRITE_STEP = "write"
 """The step that changes Redis and the output; those before it only read."""
 
 
@@ -65,7 +65,7 @@ def begin(shards: Shards, wanted: WantedRows, executors: Workplace | None = None
         if not shards.claims:
             yield from made
             return
-        step(WRITE)
+        step(WRITE_STEP)
         name = f"shard {{}} of {table.name}".format
         with whole_table(
             [Claimed(name(n), shards.stores[n], claim, shards.metas[n]) for n, claim in shards.claims.items()]

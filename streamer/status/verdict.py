@@ -158,7 +158,7 @@ def _of_server(server: ServerFacts) -> Iterator[str]:
 def _joining(facts: WorkerFacts) -> Iterator[str]:
     if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
         yield (
-            f"Kafka has given this worker no shards for {ago(facts.unjoined_seconds)}, not even none: a member of its "
+            f"Kafka has been giving out shards for {ago(facts.unjoined_seconds)}: a member of its "
             "consumer group does not take part in giving them out; is it a worker? `kafka-consumer-groups.sh "
             f"--describe --members --group {worker_group(facts.table)}` names them"
         )
@@ -228,15 +228,15 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float, blocked: bool
         whose = shard.worker or "its worker"
         yield f"{prefix} refused by {whose}, which tries it again when something has changed: {held.refused}"
     elif held is not None and held.error and held.error_seconds > STILL_SECONDS_MAX:
-        yield f"{prefix} cannot go on for {ago(held.error_seconds)}: {held.error}"
+        yield f"{prefix} has not gone on for {ago(held.error_seconds)}: {held.error}"
     elif held is None and (waits_since := _abandoned_since(shard, workers)) is not None:
         waited = ago(now - waits_since)
         yield f"{prefix} messages have waited for {waited}, and no worker holds it: start `streamer worker`"
     elif still > _patience(shard):
-        call = f", its thread is in one call for {ago(busy)}" if busy >= 1 else ""
+        call = f", its thread has been in one call for {ago(busy)}" if busy >= 1 else ""
         yield f"{prefix} {shard.lag:,} messages wait, and none was applied for {ago(still)}{call}: {look}"
     elif busy > max(SHARD_CALL_SECONDS_MAX, _patience(shard)):
-        yield f"{prefix} its thread is in one call for {ago(busy)}: {look}"
+        yield f"{prefix} its thread has been in one call for {ago(busy)}: {look}"
     if held is not None and held.fault_seconds is not None and held.fault_seconds <= FAULT_SECONDS:
         yield (
             f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, by an unforeseen error, and was "
@@ -248,7 +248,7 @@ def _overdue(shard: ShardFacts, seconds: float, blocked: bool) -> Iterator[str]:
     if seconds > OVERDUE_SECONDS_MAX:
         whose = shard.worker or "its worker"
         yield (
-            f"shard {shard.number}: an epoch of its sealed changelog should have been over {ago(seconds)} ago, and its"
+            f"shard {shard.number}: an epoch of its sealed changelog should have ended {ago(seconds)} ago, and its"
             f" newcomers are not published: {GOES_ON if blocked else f'is {whose} running? Its log says why it waits'}"
         )
 

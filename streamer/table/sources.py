@@ -205,7 +205,7 @@ class RowSource:
         if name == self.place:
             return _parsed(self.place, "the URL")
         if not (text := os.environ.get(name)):
-            raise UsageError(f"{self.place}: there is no such variable; it holds the URL of a database")
+            raise UsageError(f"{self.place}: this variable is not set; give it the URL of a database")
         return _parsed(text, f"the URL in {name}")
 
 
@@ -261,9 +261,7 @@ def _rows_of_database(
     """All rows in one frame, or at most rows_max at a time; at least one frame."""
     table, settings = url.query.get("table"), {name: value for name, value in url.query.items() if name != "table"}
     if (table is None) == (query is None):
-        raise UsageError(
-            f"{_shown(url)}: needs ?table=NAME at the end of the URL or --query, and not both, to say what to read"
-        )
+        raise UsageError(f"{_shown(url)}: say what to read: ?table=NAME at the end of the URL, or --query, not both")
     system = _system(url)
     if system in (SQLITE, DUCKDB) and not os.path.isfile(url.database or ""):
         raise ConfigError(f"{_shown(url)}: cannot be read: {os.strerror(2)}")

@@ -180,7 +180,7 @@ def test_every_error_says_whose_fault_it_is_and_none_says_a_secret(secured: Secu
         (f"redis://{login}localhost:{secured.port}/0", ServerUnreachable, "does not answer"),
         (f"rediss://{login}localhost:1/0", ServerUnreachable, "does not answer"),
         (f"rediss+cluster://{login}localhost:1", ServerUnreachable, "does not answer"),
-        (f"rediss+sentinel://{login}localhost:1/main", ServerUnreachable, "no sentinel answers"),
+        (f"rediss+sentinel://{login}localhost:1/main", ServerUnreachable, "no sentinel knows"),
     ]
     for url, kind, text in cases:
         error = failure(url)

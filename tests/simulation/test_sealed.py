@@ -140,7 +140,7 @@ def test_a_replay_whose_epochs_nobody_can_say_any_more_is_refused_and_goes_on_wi
     world.make_anew(CONTROL)
     world.control.clear()
     world.lose_commits(world.snapshots[0] if copy == "older" else None)
-    with pytest.raises(ShardRefused, match=r"which said when the clock ended it, was recreated.*restore Redis from a"):
+    with pytest.raises(ShardRefused, match=r"says when epochs end .was it recreated.*restore Redis from a"):
         world.worker().take_over(world.input)
     before = len(sealed_log(world))
     world.lose_commits(right)

@@ -223,7 +223,7 @@ def kind_of(log: Path) -> str:
         return LIVE
     if {"partition", "key"} <= members.keys():
         return SEALED
-    raise ConfigError(f"{log}: its first line is a record of neither a live nor a sealed changelog; or give --kind")
+    raise ConfigError(f"{log}: its first line is no record of a live or sealed changelog; if it is one, give --kind")
 
 
 # -- one log ----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def _audited(
     schema = _required(schema)
     require_sensitive(schema)
     if asked.source is None:
-        raise UsageError("a live log gives nothing away that its bytes alone show: name its events by --source")
+        raise UsageError("what a live log gives away shows only beside its events: name them by --source")
     if kind == SEALED:
         audit, found = _sealed(log, schema, asked, progress)
         waits = {"waiting": audit.waiting, "most_epochs_waited": audit.waited_max}

@@ -125,7 +125,7 @@ def forecast(
     require_some_left(refused, len(frame))
     rows = data_warnings.without_refused(frame, refused)
     if len(rows) < 2:
-        raise UsageError(f"{plural(len(rows), 'row')} cannot come and go: a forecast needs two at least")
+        raise UsageError(f"{plural(len(rows), 'row')} found: a forecast needs two at least")
     with progress.stage("try") as on_progress:
         tried = _tried(table, rows, ceil(len(rows) / (shards or 1)), on_progress)
     of_one = Forecast(ceil(len(rows) / (shards or 1)), tried[str(table.repair)])
@@ -273,7 +273,7 @@ def _lines(report: dict[str, Any]) -> Iterator[Line]:
     yield WHY_RANGES
     yield "what shards lose (NCP of a fresh table; 0: exact values, 1: nothing left)"
     yield _losses_grid(report["losses"])
-    yield "choose shards by events per second, never by rows: a shard widens its boxes, as it has fewer people"
+    yield "choose the number of shards by events per second, not by rows: with fewer people in each, boxes are wider"
 
 
 def _changes(report: dict[str, Any]) -> Grid:

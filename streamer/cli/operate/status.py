@@ -251,7 +251,7 @@ def _spread_lines(facts: TableFacts) -> Iterator[str]:
 def _account(total: dict[str, Any]) -> str:
     without = total["offsets_read"] - total["messages"]
     verdict = "ok" if without >= 0 else "DOES NOT ADD UP"
-    others = "; {:,} more offsets hold no message that was read (transaction markers, or replaced by a loaded file)"
+    others = "; {:,} more offsets hold no message (transaction markers, or what a loaded file has replaced)"
     return (
         f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
         f"letters {total['dead_letters']:,}: {verdict}{others.format(without) if without > 0 else ''}"

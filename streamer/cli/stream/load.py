@@ -25,7 +25,7 @@ from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
 from streamer.loading.first_tables import EARLIEST, END, STORED, WantedRows
-from streamer.loading.load import WRITE, begin
+from streamer.loading.load import WRITE_STEP, begin
 from streamer.loading.shards import Shards, claimed, empty_shards
 from streamer.loading.waiting_rows import Workplace, at_executors
 from streamer.progress import OnProgress
@@ -162,7 +162,7 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
         except BaseException as error:
             if isinstance(error, (Terminated, KeyboardInterrupt)):
                 going.acquire()  # for good: the thread begins no other step, so that what is said stays true
-                wrote = done.written and WRITE in begun_steps
+                wrote = done.written and WRITE_STEP in begun_steps
                 say(f"stopped{' while it wrote' if wrote else '; nothing was published'}: call it again", err=True)
             if not as_json():  # it would be followed by the error's object
                 _show(done)

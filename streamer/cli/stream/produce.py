@@ -247,7 +247,7 @@ class Sender:
     def _send_statement(self, statement: Statement) -> None:
         sent, given = self.sent, self._statement_id
         if statement.statement_id is None and given in sent.statement_ids:
-            raise UsageError("--statement-id is for one statement, and this is the second one without an id in it")
+            raise UsageError("--statement-id is for one statement, and this is a second one without an id of its own")
         statement_id = statement.statement_id or given or str(uuid.uuid4())
         try:
             self._open_statements().send_to_all(statement.value(statement_id), range(sent.shards))

@@ -38,9 +38,9 @@ from streamer.table.yaml.loading import load_table
 CREATED_SECONDS_MAX, SET_SECONDS_MAX, LOOKED_AGAIN_SECONDS = 20.0, 5.0, 0.2
 COPIES_ASKED = 3
 FEW_COPIES = (
-    "streamer: the new topics have {replicas} of each record, so a broker that loses its disk or power can lose "
-    "records that it has confirmed: workers then publish the table again, but lost changes can only be reloaded from "
-    "their source; --replicas 3 has two brokers confirm each record (min.insync.replicas)"
+    "streamer: the new topics have {replicas} of each record: a broker that loses its disk or power can lose confirmed "
+    "records. Workers publish the table again, but lost changes must be reloaded from their source. With --replicas 3 "
+    "two brokers confirm each record (min.insync.replicas)"
 )
 
 

@@ -65,6 +65,9 @@ class IndexTable:
         return set(self._members)
 
 
+_OLD = " (are source and index of one moment?)"
+
+
 def index_table(
     rows: Mapping[str, Row], lines: Iterable[tuple[str, QIGroupId | None]], where: str = "the index table"
 ) -> IndexTable:
@@ -73,12 +76,12 @@ def index_table(
     for number, (source_key, qi_group) in enumerate(lines, start=1):
         row = rows.get(source_key)
         if row is None:
-            raise violation("index", where, f"row {number} names a source key that the source does not have")
+            raise violation("index", where, f"row {number} names a source key that the source does not have{_OLD}")
         index.put(source_key, row, qi_group)
         if len(index) != number:
             raise violation("index", where, f"row {number} names a source key for the second time")
     if len(index) != len(rows):
-        raise violation("index", where, f"source rows that are missing: {len(rows) - len(index)}")
+        raise violation("index", where, f"source rows that are missing: {len(rows) - len(index)}{_OLD}")
     return index
 
 

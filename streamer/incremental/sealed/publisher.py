@@ -305,7 +305,7 @@ class Sealed:
     def _require_time(self, seconds: int) -> None:
         if self.rules.epoch.seconds is not None and not seconds:
             raise ConfigError(
-                "publish.sealed.epoch counts time, but a message says none: give it one, the first one, too"
+                "publish.sealed.epoch counts time, but a message has none: give one to each message, the first one too"
                 ' ({"key": ..., "value": ..., "timestamp": milliseconds since 1970}), or count row changes, such as'
                 " `epoch: 1000 events`"
             )

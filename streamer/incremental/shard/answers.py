@@ -34,9 +34,8 @@ def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str
         return "the input was recreated since, and its offsets mean other messages now"
     if len(meta.retried) + len(offsets) > requests.RETRIES_MAX:
         return (
-            f"{len(meta.retried):,} messages were tried again and applied so far, and with {len(offsets):,} more they "
-            f"could be more than {requests.RETRIES_MAX:,}: `streamer reload --from-source topic` reads all of them "
-            "again"
+            f"{len(meta.retried):,} messages were tried again and applied so far, {len(offsets):,} more are asked for, "
+            f"and {requests.RETRIES_MAX:,} is the limit: `streamer reload --from-source topic` reads all of them again"
         )
     return ""
 

@@ -156,9 +156,9 @@ def check_secret(table: Table, shard: int, meta: Meta | None, kept: KeptSecret |
     """Raises ShardRefused if the store and the control topic hold different secrets of a shard."""
     if meta is not None and kept is not None and kept.secret not in (b"", meta.secret):
         raise ShardRefused(
-            f"shard {shard} of {table.name}: Redis has another secret than the control topic, so that one of them is a "
-            "copy of another table, or of this one from before it was recreated; restore Redis from a copy that fits, "
-            f"or, {remedies.reload(table.name)}"
+            f"shard {shard} of {table.name}: Redis has another secret than the control topic, so one of them is a copy "
+            "of another table, or of this one from before it was recreated; restore Redis from a copy that fits, or "
+            f"{remedies.reload(table.name)}"
         )
 
 
@@ -240,7 +240,7 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
     if decided != ours:
         raise ShardRefused(
             f"{name}: the store has lost commits that engine version {decided} decided, and this streamer's is {ours}: "
-            f"the same messages come to another table by it; run version {decided} until it has read them again, then "
+            f"it makes another table of the same messages; run version {decided} until it has read them again, then "
             f"this one, or {remedies.reload(table.name)}"
         )
     return Consistency.BEHIND

@@ -133,8 +133,8 @@ def to_repeat(
     unsaid = [epoch for epoch in lost if epoch not in by_epoch]
     if unsaid and table.sealed is not None and table.sealed.epoch.seconds is not None:
         raise ShardRefused(
-            f"{name}: Redis has lost epoch {unsaid[0]} of the sealed changelog, and the control topic, which said when "
-            f"the clock ended it, was recreated or has lost that, so reading the input again cannot repeat it; restore "
+            f"{name}: Redis has lost epoch {unsaid[0]} of the sealed changelog, and so has the control topic, which "
+            f"says when epochs end (was it recreated?): reading the input again cannot repeat it; restore "
             f"Redis from a copy that holds epoch {unsaid[-1]}, or {remedies.reload(table.name)}"
         )
     return tuple(by_epoch[epoch] for epoch in lost if epoch in by_epoch)

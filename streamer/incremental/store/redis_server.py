@@ -46,7 +46,7 @@ from streamer.errors import ConfigError, NotDurable, ServerUnreachable, ShardRef
 
 UNREADABLE = (
     "the Redis URL cannot be read: redis://[user:password@]host:port/0, redis+sentinel://host:port,host:port/name or "
-    "redis+cluster://host:port,host:port, and rediss for redis where it is by TLS; "
+    "redis+cluster://host:port,host:port, and rediss instead of redis for TLS; "
     "in a user, a password or a path @ is written as %40, : as %3A, / as %2F, ? as %3F and # as %23"
 )
 PORTS = {"sentinel": 26_379, "cluster": 6_379}
@@ -188,7 +188,7 @@ REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
     "WRONGTYPE": (ShardRefused, "holds something else under a key of the shard: who else writes there?"),
     "CERTIFICATE_VERIFY_FAILED": (
         ConfigError,
-        "has a certificate that nobody vouches for, or another host's: ?ssl_ca_certs=FILE in the URL says who vouches",
+        "has a certificate of an unknown authority or another host: ?ssl_ca_certs=FILE in the URL names the authority",
     ),
     "WRONG_VERSION_NUMBER": (ConfigError, "does not speak TLS on this port: rediss is for TLS alone"),
     "auth:AuthenticationError": (
@@ -196,7 +196,7 @@ REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
         "has sentinels that refuse the user or the password: REDIS_SENTINEL_USERNAME, REDIS_SENTINEL_PASSWORD",
     ),
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": (ConfigError, f"wants a certificate of ours: {CERTIFICATE}"),
-    "TLSV1_ALERT_UNKNOWN_CA": (ConfigError, f"does not know who vouches for our certificate: {CERTIFICATE}"),
+    "TLSV1_ALERT_UNKNOWN_CA": (ConfigError, f"does not know the authority of our certificate: {CERTIFICATE}"),
 }
 _COMMAND = re.compile(r"to run the '([a-z]+(?:\|[a-z-]+)?)' command")
 _CODE = re.compile(rf"\b({'|'.join(REFUSALS)})\b")
@@ -215,7 +215,7 @@ def answers(address: str) -> Iterator[None]:
                 text = text.replace("a key", f"the command {command[1]}")
             raise kind(f"{address} {text} ({code})") from None
         if isinstance(error, MasterNotFoundError):
-            raise ServerUnreachable(f"{address}: no sentinel answers that knows a master which does") from None
+            raise ServerUnreachable(f"{address}: no sentinel knows a master that answers") from None
         if isinstance(error, redis.ConnectionError | redis.TimeoutError | RedisClusterException):
             raise ServerUnreachable(
                 f"{address} does not answer: is it up, is --redis right, does it want TLS (rediss://)?"

@@ -267,14 +267,14 @@ def _crowded(cells: _Cells, scale: DraftScale) -> Iterator[str]:
     low, high = most_of(numbers)
     if (low, high) != (min(numbers), max(numbers)):
         lo, hi = (((end - scale.domain[0]) // scale.grid + (end == high)) * scale.grid for end in (low, high))
-        ends = " and ".join(decimal_text(scale.domain[0] + end) for end in (lo, hi))
+        ends = " to ".join(decimal_text(scale.domain[0] + end) for end in (lo, hi))
         yield (
-            f"a few numbers lie far from most, so the grid is made for most: with the domain from {ends} and"
-            " `outside: ends`, those beyond count as its ends (top-coding)"
+            f"a few numbers lie far from most, and the grid fits most: with a domain from {ends} and `outside: ends`,"
+            " the others count as its ends (top-coding)"
         )
     (_, most), *_ = Counter((number - scale.domain[0]) // scale.grid for number in numbers).most_common(1)
     if len(set(numbers)) > 2 and 2 * most > len(numbers):
-        yield f"{100 * most // len(numbers)} of 100 rows lie in one cell: check the grid"
+        yield f"{100 * most // len(numbers)} % of the rows lie in one cell: check the grid"
 
 
 def _by_row(cells: _Cells) -> list[Decimal]:
@@ -360,7 +360,7 @@ def _number(name: str, cells: _Cells) -> Drafted:
     if scale is None:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
     exactly = set(scale.domain) <= set(cells.numbers)
-    why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
+    why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}"
     return _with_scale(Drafted(name, "quasi-identifier", why, written=cells.written), scale, cells.empty)
 
 
@@ -401,7 +401,7 @@ def _moments(name: str, moments: WrittenMoments, empty: int) -> Drafted:
     scale = with_null_moment(seen) if empty else seen
     if scale is None:
         return Drafted(name, "", f"has empty cells ({empty}), and no earlier date is left for them")
-    why = "the domain has room for others; check it, and the grid" + (_of_empty(empty) if empty else "")
+    why = "the domain has room for others" + (_of_empty(empty) if empty else "")
     null_as = scale.domain[0] if empty else None
     return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as, written=moments.written)
 

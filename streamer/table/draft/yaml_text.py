@@ -128,7 +128,7 @@ def _lines(
     words = {word for column in columns for word in column.na if word in SURE}
     if any(column.nulls for column in columns):
         words.add("")  # a blank text is a null wherever anything is
-    yield f"# A first draft, made from {quoted(source)} ({n_rows} rows). Roles are a judgement: check every line."
+    yield f"# A first draft, made from {quoted(source)} ({n_rows} rows). Check roles, domains, grids."
     yield "# A column that is not listed under `columns` is never published."
     yield f"table: {quoted(table)}"
     if isinstance(source_key, str):

@@ -81,4 +81,4 @@ def test_a_kafka_that_does_not_answer_yet_is_waited_for_with_a_word(
         for words in (["topics", "check"], ["subscribe"]):
             CliRunner().invoke(main, [*words, "--table", str(PATIENTS)], env={"KAFKA_BOOTSTRAP": silent})
     said = [line.getMessage() for line in caplog.records if line.name.startswith("streamer")]
-    assert said == [f"Kafka at {silent} does not answer yet: it is waited for"] * 2
+    assert said == [f"waiting for Kafka at {silent}, which does not answer yet"] * 2

@@ -130,8 +130,8 @@ def test_what_has_an_effect_is_not_listed() -> None:
         ({"password": f'"{CANARY}";'}, "lack the backslash"),
         ({CANARY: "x"}, "no property"),
         (OAUTH | {"sasl.oauthbearer.token.endpoint.url": CANARY}, "token.endpoint.url: OAUTHBEARER needs"),
-        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": f"http://id/{CANARY}"}, "token.endpoint.url: by http://"),
-        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": f"http://localhost@{CANARY}"}, "token.endpoint.url: by http"),
+        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": f"http://id/{CANARY}"}, "token.endpoint.url: over http://"),
+        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": f"http://localhost@{CANARY}"}, "token.endpoint.url: over"),
     ],
 )  # fmt: skip
 def test_what_security_depends_on_is_refused_by_name_and_its_value_is_not_told(more: dict[str, str], says: str) -> None:

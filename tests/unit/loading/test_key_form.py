@@ -130,7 +130,7 @@ def test_where_the_beginning_has_expired_what_is_left_must_agree() -> None:
 
 
 def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> None:
-    with pytest.raises(UsageError, match="know message keys as json-schema:ab"):
+    with pytest.raises(UsageError, match="keys are written as json-schema:ab"):
         assumed_form(PEOPLE, ["", "json-schema:ab"])
     assert assumed_form(PEOPLE, ["", "bare"]) == BARE
 

@@ -487,7 +487,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well_or_has_no_shard() -> None:
         (replace(WELL, lost=True), "shard 0: another worker has taken it over"),
         (
             replace(WELL, error="Redis a:1: no answer", error_seconds=12.0),
-            "shard 0: cannot go on for 12 s: Redis a:1: no answer",
+            "shard 0: has not gone on for 12 s: Redis a:1: no answer",
         ),
         (
             replace(WELL, lag=1200, still_seconds=11.0),
@@ -495,14 +495,14 @@ def test_nothing_is_wrong_with_a_worker_that_is_well_or_has_no_shard() -> None:
         ),
         (
             replace(WELL, lag=1, still_seconds=11.0, busy_seconds=11.5),
-            "none was applied for 11 s, its thread is in one call for 11 s",
+            "none was applied for 11 s, its thread has been in one call for 11 s",
         ),
         (
             replace(WELL, lag=1, still_seconds=51.0, busy_seconds=51.0, computing_seconds=40.0),
             "none was applied for 51 s",
         ),
         (replace(WELL, lag=1, still_seconds=121.0, computing_seconds=121.0), "none was applied for 2 min"),
-        (replace(WELL, taken_over=False, busy_seconds=121.0), "shard 0: its thread is in one call for 2 min"),
+        (replace(WELL, taken_over=False, busy_seconds=121.0), "shard 0: its thread has been in one call for 2 min"),
         (replace(WELL, fault_seconds=3.0), "shard 0: a message could not be applied 3 s ago"),
         (replace(WELL, releases=True, lag=1, still_seconds=601.0), "1 messages wait"),
     ],
@@ -556,7 +556,7 @@ def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() ->
 
 def test_shards_that_are_never_given_out_are_a_reason() -> None:
     (said,) = worker_problems(replace(worker(joined=False), shards=(), unjoined_seconds=61.0))
-    assert said.startswith("Kafka has given this worker no shards for 1 min")
+    assert said.startswith("Kafka has been giving out shards for 1 min")
     assert worker_problems(replace(worker(joined=False), shards=(), unjoined_seconds=59.0)) == []
 
 

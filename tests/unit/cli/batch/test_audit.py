@@ -134,7 +134,7 @@ def test_a_sealed_log_that_was_cut_is_refused_with_1(sealed: dict[str, Path]) ->
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        pytest.param(["live"], "name its events by --source", id="a live log alone"),
+        pytest.param(["live"], "only beside its events", id="a live log alone"),
         pytest.param(["live", "--initial", ROWS], "need --source", id="a table before no events"),
         pytest.param([], "name one LOG.jsonl, or --compare", id="nothing"),
         pytest.param(["live", "--compare", *SOURCE], "name one LOG.jsonl, or --compare", id="a log and a comparison"),
@@ -145,7 +145,7 @@ def test_a_sealed_log_that_was_cut_is_refused_with_1(sealed: dict[str, Path]) ->
         pytest.param(["--compare", *SOURCE, "--bound", 0.5], "goes with none of", id="a bound of a comparison"),
         pytest.param(["live", *SOURCE, "--kind", "sealed"], "has no publish.sealed", id="no table of a sealed log"),
         pytest.param(["live", *SOURCE, "--secret", "nowhere"], "there is no nowhere", id="no secret"),
-        pytest.param([ROWS, *SOURCE], "neither a live nor a sealed changelog", id="another file"),
+        pytest.param([ROWS, *SOURCE], "no record of a live or sealed changelog", id="another file"),
     ],
 )
 def test_what_cannot_be_audited_is_refused_with_2(live: Path, words: list[object], says: str) -> None:
