@@ -158,9 +158,9 @@ def _of_server(server: ServerFacts) -> Iterator[str]:
 def _joining(facts: WorkerFacts) -> Iterator[str]:
     if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
         yield (
-            f"Kafka has been giving out shards for {ago(facts.unjoined_seconds)}: a member of its "
-            "consumer group does not take part in giving them out; is it a worker? `kafka-consumer-groups.sh "
-            f"--describe --members --group {worker_group(facts.table)}` names them"
+            f"Kafka has been giving out shards for {ago(facts.unjoined_seconds)}: a member of the consumer group does "
+            "not take part; is it a worker? `kafka-consumer-groups.sh --describe --members --group "
+            f"{worker_group(facts.table)}` names them"
         )
 
 
