@@ -7,18 +7,21 @@ holds the first table and the terminal to what the commands print now.
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.request import urlopen
 
 from PIL import Image
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -142,7 +145,17 @@ def page(program: str) -> None:
         reader = stack.enter_context(Subscription(stage.table, stage.kafka))
         demo.send(stage, reader, "load", stage.register.initial())
         demo.send(stage, reader, "changes", stage.register.mixed())
+        look_at_all(worker.url)
         photographed(program, worker.url, PAGE, (1100, 900), PAGE_SECONDS)
+
+
+def look_at_all(url: str) -> None:
+    """Asks a worker until it has looked at the whole table; until then its page is grey."""
+    for _ in range(PAGE_SECONDS):
+        with urlopen(f"{url.rstrip('/')}/facts", timeout=PAGE_SECONDS) as answer:
+            if json.load(answer)["verdict"]["ok"] is not None:
+                return
+        time.sleep(1)
 
 
 def main() -> None:
