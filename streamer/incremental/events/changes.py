@@ -159,11 +159,11 @@ class Counts:
 
 NO_MESSAGES = Counts()
 APPLIED, IGNORED, DEAD = Counts(applied=1), Counts(ignored=1), Counts(dead_letters=1)
+OLD_READ = Counts(ignored=1, old_reads=1)
 """One message each."""
 
 APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=1, dead_letters=-1)
 """A dead letter that was retried: it is not a dead letter any more."""
 
 UNKNOWN_KEY, RESPELT_KEY = Counts(unknown_keys=1), Counts(unknown_keys=1, respelt_keys=1)
-OLD_READ = Counts(old_reads=1)
 """Added to the outcome of the message."""

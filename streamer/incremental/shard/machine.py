@@ -439,11 +439,10 @@ class Machine:
             tally.reasons[refusal.reason] += 1
             tally.letters.append(steps.refused(self._coordinates(message.offset), refusal))
         else:
-            tally.counts += changes.APPLIED if outcome.applied else changes.IGNORED
+            ignored = changes.OLD_READ if outcome.old_read else changes.IGNORED
+            tally.counts += changes.APPLIED if outcome.applied else ignored
             if outcome.unknown_key:
                 tally.counts += changes.RESPELT_KEY if outcome.respelt_key else changes.UNKNOWN_KEY
-            if outcome.old_read:
-                tally.counts += changes.OLD_READ
             if outcome.left_unchanged:
                 tally.letters.append(steps.partial(self._coordinates(message.offset), outcome.left_unchanged))
             if outcome.applied:
