@@ -168,9 +168,5 @@ APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=
 """A dead letter that was retried: it is not a dead letter any more."""
 
 UNKNOWN_KEY, RESPELT_KEY = Counts(unknown_keys=1), Counts(unknown_keys=1, respelt_keys=1)
-<<<<<<< HEAD
-OLD_READ = Counts(old_reads=1)
 EXPLAINING = Counts(explaining=1)
-=======
->>>>>>> a3770d7f8890a39abb256776e485cb70468f348e
 """Added to the outcome of the message."""

@@ -439,17 +439,7 @@ class Machine:
             tally.reasons[refusal.reason] += 1
             tally.letters.append(steps.refused(self._coordinates(message.offset), refusal))
         else:
-            ignored = changes.OLD_READ if outcome.old_read else changes.IGNORED
-            tally.counts += changes.APPLIED if outcome.applied else ignored
-            if outcome.unknown_key:
-                tally.counts += changes.RESPELT_KEY if outcome.respelt_key else changes.UNKNOWN_KEY
-<<<<<<< HEAD
-            elif outcome.explains:
-                tally.counts += changes.EXPLAINING
-            if outcome.old_read:
-                tally.counts += changes.OLD_READ
-=======
->>>>>>> a3770d7f8890a39abb256776e485cb70468f348e
+            tally.counts += steps.counts_of(outcome)
             if outcome.left_unchanged:
                 tally.letters.append(steps.partial(self._coordinates(message.offset), outcome.left_unchanged))
             if outcome.applied:

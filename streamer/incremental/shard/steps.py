@@ -27,8 +27,10 @@ import msgspec
 
 from streamer.errors import EventRefused, GroupTooLarge, LawViolated, ShardRefused, StreamerError
 from streamer.incremental import remedies
+from streamer.incremental.engine.engine import Outcome
 from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.engine.stored_state import Origin, SimilarityList
+from streamer.incremental.events import changes
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.release.changelog import Changelog
@@ -114,6 +116,14 @@ class StepTally:
     def after(cls, meta: Meta) -> StepTally:
         """Nothing yet, on top of a commit."""
         return cls(meta.next, meta.key_form)
+
+
+def counts_of(outcome: Outcome) -> Counts:
+    """What one message adds to the counts."""
+    counts = changes.APPLIED if outcome.applied else changes.OLD_READ if outcome.old_read else changes.IGNORED
+    if outcome.unknown_key:
+        return counts + (changes.RESPELT_KEY if outcome.respelt_key else changes.UNKNOWN_KEY)
+    return counts + changes.EXPLAINING if outcome.explains else counts
 
 
 @dataclass(frozen=True, slots=True)
