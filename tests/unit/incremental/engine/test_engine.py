@@ -21,6 +21,7 @@ from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import (
     APPLIED,
     ENDLESS,
+    EXPLAINS,
     IGNORED,
     NEVER,
     Engine,
@@ -164,7 +165,7 @@ def refused(engine: Engine, change: Change) -> str:
 def test_removing_what_is_not_there_is_ignored_for_change_data_capture_repeats_itself() -> None:
     engine = engine_with(FOUR)
     assert engine.apply(Remove("x")) == IGNORED
-    assert engine.apply(Remove("a")) == APPLIED
+    assert engine.apply(Remove("a")) == EXPLAINS
     assert engine.apply(Remove("a")) == IGNORED
 
 
