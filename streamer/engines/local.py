@@ -36,6 +36,7 @@ from streamer.engines.pool import (
     SparkPool,
     appear,
     draft_of,
+    forget,
     not_written,
     private_folder,
     whole_file,
@@ -705,6 +706,10 @@ class _Steps:
                 (recipe, part, made.pieces, self._draft / name, of_index, self._alike_in(i))
                 for i, (part, name, of_index) in enumerate(zip(parts, names, index, strict=True))
             ]
+            for i, name in enumerate(names):  # a killed job may have published its files already
+                if not (self._draft / name).exists():
+                    forget(self._folder, "write", i)
+                    forget(self._folder, "verify", i)
             done = self._pool.map("write", _publish, calls, on_progress)
             published = united_measures([of_part for of_part, _, _ in done])
             published["rank_loss"] = steps.rank_loss(recipe.table.space, groups, [cells for _, cells, _ in done])

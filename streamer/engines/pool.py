@@ -89,7 +89,7 @@ def _locked(path: Path) -> int:
         raise ConfigError(f"{path}: cannot be used: {error.strerror}; name another folder by --spill") from None
     if path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise UsageError(f"{path}: is no folder that its owner alone can read (mode 700); name another one by --spill")
-    if not all(map(OURS.fullmatch, entries)):
+    if not all(map(OURS.fullmatch, entries)) or ("job" not in entries and entries - {"lock"}):
         raise UsageError(f"{path}: holds other files; name a folder that is empty or not there by --spill")
     if (lock := _lock_on(path / "lock")) is None:
         raise UsageError(f"{path}: another process works in it; wait for that one, or name another --spill") from None
@@ -133,7 +133,7 @@ def draft_of(out: Path, begun: bool) -> Iterator[Path]:
     draft = out.with_name(f".{out.name}.draft")
     try:
         draft.mkdir(exist_ok=True)
-        if not all(map(OURS_IN_DRAFT.fullmatch, (entry.name for entry in draft.iterdir()))):
+        if draft.is_symlink() or not all(map(OURS_IN_DRAFT.fullmatch, (entry.name for entry in draft.iterdir()))):
             raise UsageError(f"{draft}: is needed to write {out}, and holds other files; name another OUT")
         if (lock := _lock_on(draft / LOCK)) is None:
             raise UsageError(f"{draft}: another job writes {out}; wait for that one, or name another OUT")
@@ -144,7 +144,9 @@ def draft_of(out: Path, begun: bool) -> Iterator[Path]:
     try:
         yield draft
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):  # it has got its name, and what is there now is another job's
+            if os.path.samestat(os.fstat(lock), (draft / LOCK).stat()):
+                shutil.rmtree(draft, ignore_errors=True)
         os.close(lock)
 
 
@@ -287,6 +289,11 @@ class _Kept:
 
     def results(self, stage: str, calls: int) -> list[Any]:
         return [pickle.loads(self.path(stage, number).read_bytes()) for number in range(calls)]
+
+
+def forget(folder: Path, stage: str, number: int) -> None:
+    """Has a call be made again, as what it has written is not there any more."""
+    _Kept(folder).path(stage, number).unlink(missing_ok=True)
 
 
 def called_from_file(path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -178,9 +179,10 @@ def _titles(begin: Sequence[str], told: str | None) -> int:
     for number, line in enumerate(begin):
         delimiter = told or _delimiter(_bare(line))
         cells = [one.replace('"', "").split(delimiter) for one in begin[: number + 1]]
-        below = next((_bare(one).count(delimiter) for one in begin[number + 1 :] if one.strip()), None)
-        if sum(map(bool, map(str.strip, cells[-1]))) > 1 and below in (None, _bare(line).count(delimiter)):
-            return titles_above(cells)
+        below = next(filter(str.strip, begin[number + 1 :]), "")
+        is_even = _bare(below).count(delimiter) == _bare(line).count(delimiter)
+        if sum(map(bool, map(str.strip, cells[-1]))) > 1 and is_even:
+            return titles_above(cells, below.replace('"', "").split(delimiter))
         if line.count('"') % 2:  # a name of the header, or a cell, goes on in the next line
             return 0
     return 0
@@ -269,7 +271,8 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
         for row in reader:
             if row and len(row) != len(header):
                 last = [row, *filter(None, islice(reader, ENDS_LOOKED_AT))]
-                if all(len(one) == 1 and is_note(one[0]) for one in last) and next(reader, None) is None:
+                are_notes = all(len(one) == 1 and is_note(one[0]) for one in last) and next(reader, None) is None
+                if are_notes and _is_whole(path):
                     yield from (one + [""] * (len(header) - 1) for one in last)
                     return
                 what = f"has {len(row)} cells; the header has {len(header)}"
@@ -285,6 +288,15 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
             what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?"
             what += " else shorten the cell, or give the rows as Parquet)"
         raise ConfigError(f"{path}, line {began}: {what}") from None
+
+
+def _is_whole(path: str | Path) -> bool:
+    """False if a file does not end with a line end: then its last row may be cut off."""
+    if not Path(path).is_file() or str(path).lower().endswith(PACKED):
+        return True
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) in b"\r\n\0"  # of UTF-16, too
 
 
 def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:

@@ -67,14 +67,22 @@ def stray_rows(columns: Mapping[str, Sequence[str]]) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def titles_above(rows: Sequence[Sequence[str]]) -> int:
+def titles_above(rows: Sequence[Sequence[str]], below: Sequence[str]) -> int:
     """The number of titles and blank lines above a header, which is the last of some rows; 0 if it is not below any.
 
-    >>> titles_above([["Patients 2024"], [""], ["id", "age", "sex"]]), titles_above([["id", "age"], ["1", "2", "3"]])
-    (2, 0)
+    below: the row after the header. In doubt a first line is a header, as else a person's row would name the columns: a
+    title has several words, and names have no digits in a column whose first cell has some.
+
+    >>> titles_above([["Patients 2024"], [""], ["id", "age", "sex"]], ["1", "30", "f"])
+    2
+    >>> titles_above([["ill"], ["flu", "b", "y"]], ["1", "2", "3"]), titles_above([["id", "age"], ["1", "2", "3"]], [])
+    (0, 0)
     """
-    *above, header = (sum(map(bool, map(str.strip, row))) for row in rows)
-    return len(above) if header >= NAMES_MIN and max(above, default=0) <= 1 else 0
+    *above, header = ([cell.strip() for cell in row if cell.strip()] for row in rows)
+    if len(header) < NAMES_MIN or any(len(cells) > 1 or not all(" " in one for one in cells) for cells in above):
+        return 0
+    named = any(_DIGIT.search(cell) and not _DIGIT.search(name) for name, cell in zip(rows[-1], below, strict=False))
+    return len(above) if named and not any(name.replace(".", "").isdecimal() for name in header) else 0
 
 
 def stray_among(frame: pd.DataFrame) -> dict[int, str]:

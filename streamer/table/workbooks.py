@@ -69,8 +69,8 @@ def rows_of_workbook(
         [_shown(cell, odd.get((top + y, left + x))) for x, cell in enumerate(row)] if odd else [*map(_plain, row)]
         for y, row in enumerate(rows)
     ]
-    first = [[_name(cell) for cell in row] for row in shown[: TITLE_ROWS_MAX + 1]]
-    titles = max((titles_above(first[: n + 1]) for n in range(len(first))), default=0)
+    first = [[_name(cell) for cell in row] for row in shown[: TITLE_ROWS_MAX + 2]]
+    titles = max((titles_above(first[: n + 1], first[n + 1]) for n in range(len(first) - 1)), default=0)
     header = first[titles] if first else []
     while header and not header[-1] and not any(row[len(header) - 1] is not None for row in shown):
         header.pop()

@@ -356,7 +356,7 @@ def test_a_recreated_control_topic_and_an_emptied_redis_are_a_refusal_that_names
     world.delete_topics(CONTROL)
     world.must("topics create")
     world.lose_redis()
-    assert "Redis has lost epoch 1 of the sealed changelog, and the control topic" in world.refusal()
+    assert "Redis has lost epoch 1 of the sealed changelog, and so has the control topic" in world.refusal()
 
 
 def test_alpha_below_the_share_of_a_value_is_refused_before_anything_is_written(

@@ -283,7 +283,11 @@ class Engine:
         `truncate-one-shard`, `row-too-large`), and then changes nothing.
         """
         if type(change) is changes.Upsert and change.is_read:
-            return OLD_READ if self._is_old(change) else self._applied(change)
+            if self._is_old(change):
+                return OLD_READ
+            if change.position is not None:
+                self._last_changes.seen(change.position)
+            return self._applied(change)
         outcome = self._applied(change)
         self._date(change)
         return outcome
@@ -296,7 +300,8 @@ class Engine:
 
     def _date(self, change: Change) -> None:
         """Notes when rows were changed, if that is known. The rows of a statement are noted where it finds them."""
-        if (position := getattr(change, "position", None) or self._last_changes.last) is None:
+        position = getattr(change, "position", None)
+        if position is None and self._last_changes.last is None:
             return
         if isinstance(change, changes.Truncate):
             self._last_changes.truncate(position)
@@ -455,9 +460,9 @@ class Engine:
                 "(limits.statement_rows_max)",
             )
         tie_hashes = self.rows.in_core["tie_hash"][indexes]
-        if (position := self._last_changes.last) is not None:
+        if self._last_changes.last is not None:
             for row in sorted(tie_hashes.tolist()):
-                self._last_changes.add(row, position)
+                self._last_changes.add(row, None)
         in_order: list[int] = indexes[tie_hashes.argsort()].tolist()
         return in_order
 

@@ -19,8 +19,8 @@ from streamer.incremental.events.source_positions import SourcePosition
 
 REMEMBERED_MAX = 20_000
 
-FORGOTTEN = 1 << 63
-"""Stands for all rows that are forgotten; no tie hash is so large."""
+FORGOTTEN, LAST = 1 << 63, (1 << 63) + 1
+"""Stand for all rows that are forgotten, and for the last message that had a position. No tie hash is so large."""
 
 Remembered = tuple[int, SourcePosition]
 """A number that orders them, oldest first, and the position of the row's last change."""
@@ -35,7 +35,7 @@ class LastChanges:
         self._of = OrderedDict[int, SourcePosition]()  # the row that was changed last comes last
         self._forgotten: SourcePosition | None = None
         self.last: SourcePosition | None = None
-        """The position of the last change that had one."""
+        """The position of the last message that had one."""
         self._serial = 0
         self._new: dict[int, Remembered | None] = {}
 
@@ -45,9 +45,9 @@ class LastChanges:
             self._serial = serial
             if row == FORGOTTEN:
                 self._forgotten = position
-            else:
+            elif row != LAST:
                 self._of[row] = position
-            self.last = position
+            self.last = position.of_a_message()
 
     def take_new(self) -> dict[int, Remembered | None]:
         """What has changed since the last call; None: it is forgotten."""
@@ -59,23 +59,43 @@ class LastChanges:
         known = self._of.get(row, None if is_there else self._forgotten)
         return known is not None and position.is_before(known)
 
-    def add(self, row: int, position: SourcePosition) -> None:
-        """A row is changed or deleted."""
+    def seen(self, position: SourcePosition) -> None:
+        """A row that a snapshot has read is taken."""
+        if self.last is None or self.last.is_before(position):
+            self._serial += 1
+            self.last = position
+            self._new[LAST] = self._serial, position
+
+    def add(self, row: int, position: SourcePosition | None) -> None:
+        """A row is changed or deleted; None: the message has no position, and came after the last one that had."""
+        if position is None and self.last is not None:
+            position = self.last.just_after()
+        if position is None:
+            return
         known = self._of.pop(row, None)
-        self.last = known if known is not None and position.is_before(known) else position
-        self._of[row] = self.last
+        position = known if known is not None and position.is_before(known) else position
+        self.last = position.of_a_message()
+        self._of[row] = position
         self._serial += 1
-        self._new[row] = self._serial, self.last
+        self._new[row] = self._serial, position
         if len(self._of) > self.remembered_max:
             oldest, forgotten = self._of.popitem(last=False)
             self._new[oldest] = None
             self._forget(0, forgotten)
 
-    def truncate(self, position: SourcePosition) -> None:
-        """All rows are deleted."""
+    def truncate(self, position: SourcePosition | None) -> None:
+        """All rows are deleted, those, too, that were changed before."""
+        if position is None and self.last is not None:
+            position = self.last.just_after()
+        if position is None:
+            return
         self._serial += 1
+        self._new.update(dict.fromkeys(self._of))
+        for known in self._of.values():
+            position = known if position.is_before(known) else position
+        self._of.clear()
+        self.last = position.of_a_message()
         self._forget(self._serial, position)
-        self.last = self._forgotten
 
     def _forget(self, serial: int, position: SourcePosition) -> None:
         known = self._forgotten

@@ -20,6 +20,8 @@ import msgspec
 DAY_MS = 86_400_000
 NUMBER_MAX = 1 << 63  # the stored form has no larger ones
 
+JUST_AFTER = -1
+
 _BINLOG = re.compile(r"(.*?)\.?([0-9]{1,18})")
 
 
@@ -38,6 +40,19 @@ class SourcePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
         """
         later = self.ms - other.ms if self.ms and other.ms else 0
         return self.log == other.log and self.at < other.at and later < DAY_MS
+
+    def just_after(self) -> SourcePosition:
+        """The position of what has none, and came after a message at this one: later than it, and before all others.
+
+        >>> read = SourcePosition("a", (7,))
+        >>> read.is_before(read.just_after()), read.just_after().is_before(SourcePosition("a", (8,)))
+        (True, True)
+        """
+        return SourcePosition(self.log, (*self.of_a_message().at, JUST_AFTER), self.ms)
+
+    def of_a_message(self) -> SourcePosition:
+        """The position of the last message at or before this one."""
+        return SourcePosition(self.log, self.at[:-1], self.ms) if self.at[-1] == JUST_AFTER else self
 
 
 def position_of(source: object) -> SourcePosition | None:

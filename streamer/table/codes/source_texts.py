@@ -80,10 +80,12 @@ MONTH_NAMES = (
     "stycznia lutego marca kwietnia maja czerwca lipca sierpnia wrze\u015bnia pa\u017adziernika listopada grudnia",
     "ledna \u00fanora b\u0159ezna dubna kv\u011btna \u010dervna \u010dervence srpna z\u00e1\u0159\u00ed \u0159\u00edjna"
     " listopadu prosince",
+    "leden \u00fanor b\u0159ezen duben kv\u011bten \u010derven \u010dervenec srpen z\u00e1\u0159\u00ed \u0159\u00edjen"
+    " listopad prosinec",
     "januari februari marts april maj juni juli augusti september oktober november desember",
 )
 """The names of months: English, German, French, Spanish, Italian, Portuguese, Dutch, Austrian and short German, Polish
-in two cases, Czech, Scandinavian."""
+in two cases, Czech in two cases, Scandinavian."""
 
 
 def plain_letters(text: str) -> str:
@@ -96,13 +98,16 @@ def plain_letters(text: str) -> str:
 
 
 def _month_numbers() -> dict[str, int]:
-    """The number of every name, and of its beginning of three letters or more if that means one month only."""
+    """The number of every name, and of its beginning of three letters or more if that means one month only.
+
+    A name that begins another one, as the Czech `\u010derven` begins `\u010dervenec`, means its own month.
+    """
     meant: dict[str, set[int]] = {}
     names = [(name, number) for said in MONTH_NAMES for number, name in enumerate(plain_letters(said).split(), 1)]
     for name, number in names:
         for end in range(3, len(name) + 1):
             meant.setdefault(name[:end], set()).add(number)
-    return {beginning: min(numbers) for beginning, numbers in meant.items() if len(numbers) == 1}
+    return {beginning: min(numbers) for beginning, numbers in meant.items() if len(numbers) == 1} | dict(names)
 
 
 _MONTHS = _month_numbers()

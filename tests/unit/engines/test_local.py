@@ -424,6 +424,38 @@ def test_a_killed_job_goes_on_and_comes_to_the_same_files(
     assert {path.name for path in tmp_path.iterdir()} - {"expected"} == {"out"}
 
 
+def test_a_job_that_is_killed_once_its_table_is_there_can_be_made_again(world: Path, tmp_path: Path) -> None:
+    """Before: `--force` replaced the table by an empty folder, as the files counted as written."""
+    out, spill = tmp_path / "out", tmp_path / "spill"
+    words = [*asked(world, world / "rows", out, "--seed", 5, "--spill", spill), "--json"]
+    process = subprocess.Popen([sys.executable, "-m", "streamer.cli.main", *map(str, words)], stdout=subprocess.DEVNULL)
+    while not out.exists() and process.poll() is None:
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    first = contents(out)
+    assert first
+    assert answer(*words, "--force")["measures"]["rows"] == ROWS
+    assert contents(out) == first
+
+
+def test_a_folder_that_no_job_has_begun_is_not_emptied(world: Path, tmp_path: Path) -> None:
+    spill = tmp_path / "thesis"
+    (spill / "source").mkdir(parents=True)
+    (spill / "source" / "thesis.tex").write_text("text")
+    spill.chmod(0o700)
+    result = streamer(*asked(world, world / "rows", tmp_path / "out", "--spill", spill))
+    assert (result.exit_code, "holds other files" in result.stderr) == (2, True), result.stderr
+    assert (spill / "source" / "thesis.tex").read_text() == "text"
+
+
+def test_a_draft_that_is_a_link_is_somebody_elses(world: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / ".out.draft").symlink_to(tmp_path / "precious")
+    result = streamer(*asked(world, world / "rows", tmp_path / "out"))
+    assert (result.exit_code, "holds other files" in result.stderr) == (2, True), result.stderr
+
+
 def test_a_terminated_job_leaves_no_rows_behind(world: Path, tmp_path: Path) -> None:
     out, spill = tmp_path / "out", tmp_path / "spill"
     command = [

@@ -79,10 +79,10 @@ HEAD, BODY = "id;age;sex", "1;30;f\n2;31;m\n"
     [
         ("Patients 2024\n", "utf-8"),
         ("Patients, 2024\n\n", "utf-8-sig"),
-        ("Patients;;\nWard 7;;\n", "cp1252"),
-        ('"Patients";"";""\n', "utf-16"),
+        ("All patients;;\nWard 7;;\n", "cp1252"),
+        ('"All patients";"";""\n', "utf-16"),
         ("\n\n", "utf-8"),
-        ("sep=;\nPatients\n", "utf-8"),
+        ("sep=;\nPatients 2024\n", "utf-8"),
     ],
 )
 def test_titles_above_the_header_are_not_read(tmp_path: Path, above: str, encoding: str) -> None:
@@ -113,6 +113,24 @@ def test_what_is_no_title_is_read_and_a_note_below_is_a_row(
 ) -> None:
     (tmp_path / "rows.csv").write_text(text)
     assert read_csv(tmp_path / "rows.csv").to_dict("list") == columns
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["diagnosis\nflu, b, y\ncold\n", "name,,\nAnna,30,f\nBob,40,m\n", "ill today\nflu, b, y\ncold, c, n\n"],
+    ids=["a column of texts", "a header with empty names", "no names above digits"],
+)
+def test_no_row_ever_becomes_the_header(tmp_path: Path, text: str) -> None:
+    """Before: the first person's values were the names of the columns, and were published."""
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(ConfigError):
+        read_csv(tmp_path / "rows.csv")
+
+
+def test_a_last_row_that_is_cut_off_is_no_note(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("name;a;b\nAnna Lee;2;3\nAnna Mar")
+    with pytest.raises(ConfigError, match="end in the middle of a row"):
+        read_csv(tmp_path / "rows.csv")
 
 
 @pytest.mark.parametrize("text", ["id;a;b\n1,5;2;3;4\n1;2;3\n", "id;a;b\n1;2;3\n44\n", "id;a\n1;2;3\n4;5;6\n"])

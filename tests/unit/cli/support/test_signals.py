@@ -22,6 +22,7 @@ INTERRUPTED = 130
 
 STORY = """
 import os, signal, sys
+signal.signal({number:d}, signal.SIG_DFL)  # whoever runs the tests may ignore it, as nohup does
 from streamer.cli.support.signals import terminated_in_order
 {before}
 with terminated_in_order():

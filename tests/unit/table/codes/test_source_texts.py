@@ -11,7 +11,7 @@ import pytest
 
 from streamer.errors import EventRefused
 from streamer.table.codes import KeptColumn, SourceText, cell_text, source_cells
-from streamer.table.codes.source_texts import fault_of_pattern, meaning_of
+from streamer.table.codes.source_texts import fault_of_pattern, meaning_of, reader_of_pattern
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 from worlds.small_tables import AGE, CITY
@@ -19,6 +19,21 @@ from worlds.small_tables import AGE, CITY
 
 def meaning(written: str | None, value: object, na: tuple[str, ...] = ()) -> object:
     return meaning_of(SourceText("x", na, written))(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "month"),
+    [
+        ("15. \u010derven 2023", 6),
+        ("15. \u010dervenec 2023", 7),
+        ("15. \u010dervna 2023", 6),
+        ("15. \u010dervence 2023", 7),
+        ("15. Lipiec 2023", 7),
+    ],
+)
+def test_a_month_whose_name_begins_another_ones_is_itself(text: str, month: int) -> None:
+    """Before: the Czech June was read as July, of whose name it is the beginning."""
+    assert reader_of_pattern("DD. MMM YYYY")(text) == f"2023-{month:02}-15"
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,8 @@ def test_a_null_counts_as_the_code_of_a_value_of_the_domain(tmp_path: Path) -> N
         ("type: integer, domain: [0, 9], null_as: none", "columns.x.null_as: must be a number"),
         (
             "type: integer, domain: [0, 9], null_as: 10",
-            "columns.x.null_as: column 'x': outside the domain of table.yaml",
+            "columns.x.null_as: column 'x': outside the domain of table.yaml; widen it, or let `outside: ends` count"
+            " this as its nearer end",
         ),
     ],
 )
