@@ -61,6 +61,9 @@ STANDSTILL_SECONDS_MAX = 600.0  # of a region of a rebuild, or of the algorithm 
 UNJOINED_SECONDS_MAX = 60.0  # of a rebalance: Kafka waits for dead workers until their sessions end
 TRANSACTION_SECONDS_MAX = 10.0  # for which a producer of the input may leave a transaction open without a word
 OVERDUE_SECONDS_MAX = 60.0  # after the time at which an epoch of a sealed changelog should have ended
+REFUSED_AGO_SECONDS = 3_600
+"""A refusal that is older is said to be."""
+
 REFUSED_NOW_LEAST = 10  # messages of the last minutes: fewer count among the latest ones alone
 FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
@@ -475,7 +478,8 @@ def _counts(shard: ShardFacts, now: float, dead_letters_max: float) -> Iterator[
             f"refused, {more}"
         )
     elif refused > dead_letters_max * messages:
-        last = f", the last one {ago(now - kafka.refused_at)} ago" if kafka.refused_at else ""
+        since = now - kafka.refused_at if kafka.refused_at else 0
+        last = f", the last one {ago(since)} ago" if since > REFUSED_AGO_SECONDS else ""
         yield (
             f"shard {shard.number}: {refused:,} of the latest {messages:,} messages were refused{last}, {more}; if "
             "that is put right, `streamer dead-letters acknowledge`"
