@@ -593,7 +593,8 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
             for setting in facts.durability.lax
         )
     if not facts.workers.told:
-        verdict.warnings.append("Kafka does not tell which worker holds which shard")
+        if not all(shard.held for shard in facts.shards):  # else the worker that is asked has all
+            verdict.warnings.append("Kafka does not tell which worker holds which shard")
     elif not facts.workers.settled:
         verdict.warnings.append("Kafka is giving the shards to workers just now: look again in a moment")
     else:
