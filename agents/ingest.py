@@ -115,8 +115,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def on_start(self) -> None:
         try:
             state = await asyncio.wrap_future(self._first_check.submit(self._check_servers))
-            check_crcs = bool(state.topic_ids)  # the embedded broker's transaction markers have no checksum
-            await self.reader.start(self, check_crcs)
+            await self.reader.start(self, is_embedded=not state.topic_ids)
         except StreamerError as error:
             await self.crash(error)
 
