@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
+from worlds.messy_tables import FRENCH
 from worlds.workbooks import cells, workbook
 
 ROWS = 400
@@ -149,20 +150,6 @@ POLISH = [
     "października",
     "listopada",
     "grudnia",
-]
-FRENCH = [
-    "janvier",
-    "février",
-    "mars",
-    "avril",
-    "mai",
-    "juin",
-    "juillet",
-    "août",
-    "septembre",
-    "octobre",
-    "novembre",
-    "décembre",
 ]
 SPANISH = ("ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov", "dic")
 DUTCH = [

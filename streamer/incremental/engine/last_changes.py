@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * Only of the last REMEMBERED_MAX rows that were changed, by the positions of their messages in the source's log. What
-  has none, such as a plain deletion, counts as if it came with the last change that had one.
+  has none, such as a plain deletion, comes just after the last message that had one.
 * What is forgotten leaves one position behind, the last one: a row that is not there, and was read before it, may be of
   somebody who was deleted. It is not taken. The rows of a truncation are forgotten in this way.
 * A row is known by its tie hash, and not by its key: nothing of a deleted person is kept here.
@@ -68,9 +68,7 @@ class LastChanges:
 
     def add(self, row: int, position: SourcePosition | None) -> None:
         """A row is changed or deleted; None: the message has no position, and came after the last one that had."""
-        if position is None and self.last is not None:
-            position = self.last.just_after()
-        if position is None:
+        if (position := self._dated(position)) is None:
             return
         known = self._of.pop(row, None)
         position = known if known is not None and position.is_before(known) else position
@@ -85,9 +83,7 @@ class LastChanges:
 
     def truncate(self, position: SourcePosition | None) -> None:
         """All rows are deleted, those, too, that were changed before."""
-        if position is None and self.last is not None:
-            position = self.last.just_after()
-        if position is None:
+        if (position := self._dated(position)) is None:
             return
         self._serial += 1
         self._new.update(dict.fromkeys(self._of))
@@ -96,6 +92,10 @@ class LastChanges:
         self._of.clear()
         self.last = position.of_a_message()
         self._forget(self._serial, position)
+
+    def _dated(self, position: SourcePosition | None) -> SourcePosition | None:
+        """The position of a change; None if it has none, and no message before it had one."""
+        return position or (self.last and self.last.just_after())
 
     def _forget(self, serial: int, position: SourcePosition) -> None:
         known = self._forgotten
