@@ -154,11 +154,10 @@ def appear(draft: Path, out: Path) -> None:
     """Gives the folder its name. Raises ConfigError if the disk has no room for what waits to be written."""
     old = out.with_name(f".{out.name}.old")
     try:
-        for path in draft.iterdir():
-            if path.name.startswith("."):  # the lock, and what a process that was killed has not finished
-                path.unlink()
-            else:
-                _on_disk(path)
+        for path in filter(lambda path: not path.name.startswith("."), draft.iterdir()):
+            _on_disk(path)
+        for path in draft.glob(".*"):  # the lock, and what a process that was killed has not finished
+            path.unlink()
         _on_disk(draft)
         shutil.rmtree(old, ignore_errors=True)
         if out.exists():
