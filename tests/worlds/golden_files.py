@@ -98,7 +98,7 @@ def _on_terminals(case: Case) -> list[str]:
         _require_whole_words(case, piped, screen)
     return [
         f"--- on a terminal: exit code {screen.exit_code}", *screen.lines, *_styles(screen),
-        *_pipes(piped, screen),
+        *_pipes(case, piped, screen),
     ]  # fmt: skip
 
 
@@ -163,11 +163,11 @@ def _styles(screen: Screen) -> list[str]:
     return [f"    {style}: {' | '.join(texts)}" for style, texts in runs.items()]
 
 
-def _pipes(piped: Piped, screen: Screen) -> list[str]:
+def _pipes(case: Case, piped: Piped, screen: Screen) -> list[str]:
     """Both pipes, or in a word that they are the terminal's lines."""
-    shown, there = [], without_next(screen.lines)
+    shown, there = [], _comparable(case, without_next(screen.lines))
     for name, written in (("stdout", piped.stdout), ("stderr", piped.stderr)):
-        lines = [line.rstrip() for line in written.splitlines()]
+        lines = _comparable(case, [line.rstrip() for line in written.splitlines()])
         if lines == there and lines:
             shown.append(f"--- piped, {name}: the same")
         elif lines and " ".join(lines).split() == " ".join(there).split():
