@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, NamedTuple
@@ -86,14 +86,13 @@ class Arrivals:
         self._came, self._room = asyncio.Event(), asyncio.Event()
         self.reading: asyncio.Future[None] | None = None  # the task that adds what comes
 
-    def add(self, messages: Iterable[Message], through: int) -> None:
+    def add(self, messages: Sequence[Message], through: int) -> None:
         """Adds what was read. through: as in `Batch`."""
-        before = len(self._messages)
-        self._messages.extend(messages)
-        self._n_bytes += sum(len(self._messages[i].value or b"") for i in range(before, len(self._messages)))
         self._through = through
-        if len(self._messages) > before:
-            self._first_at = monotonic() if before == 0 else self._first_at
+        if messages:
+            self._first_at = self._first_at if self._messages else monotonic()
+            self._messages.extend(messages)
+            self._n_bytes += sum([len(message.value or b"") for message in messages])
             self._came.set()
 
     def fail(self, error: Exception) -> None:

@@ -31,6 +31,7 @@ from secrets import token_bytes
 from time import perf_counter
 from typing import IO, Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -306,7 +307,7 @@ class Replay:
         engine, total = self.machine.engine, self._total
         return ReplayReport(
             events=total.counts.messages,
-            **{name: n for name, n in asdict(total.counts).items() if name not in NOT_SAID},
+            **{name: n for name, n in msgspec.structs.asdict(total.counts).items() if name not in NOT_SAID},
             rows=engine.n_rows,
             pending=engine.n_pending,
             qi_groups=engine.n_qi_groups,

@@ -120,7 +120,7 @@ def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, A
         "adopted": [msgspec.structs.asdict(one) for one in meta.adopted],
         "offsets_read": meta.next,
         "messages": meta.counts.messages,
-        **asdict(meta.counts),
+        **msgspec.structs.asdict(meta.counts),
         **asdict(verdict),
     }
 

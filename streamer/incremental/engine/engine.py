@@ -362,7 +362,7 @@ class Engine:
         nulls = (*(j for j in row.nulls if j not in change.codes), *change.nulls)
         changed = Row(tuple(codes), values, exact, row.individual, tuple(sorted(nulls)))
         self._check_size(changed.values)
-        self._rewrite([(index, changed)])
+        self._rewrite([(index, row, changed)])
 
     def _check_size(self, values: Values) -> None:
         """Refuses a row that Kafka would reject, before anything changes: later the shard could not go on."""
@@ -384,13 +384,13 @@ class Engine:
         index = self.rows.index_of.get(change.source_key)
         came_again = index is not None and not change.was_there
         found = found or index is not None
-        if index is not None and self.rows.row(index).individual != change.row.individual:
-            self._take_out([index])
-            index = None
-        if index is None:
-            self._insert(change.source_key, change.row)
+        row = None if index is None else self.rows.row(index)
+        if index is not None and row is not None and row.individual == change.row.individual:
+            self._rewrite([(index, row, change.row)])
         else:
-            self._rewrite([(index, change.row)])
+            if index is not None:
+                self._take_out([index])
+            self._insert(change.source_key, change.row)
         if not found:
             return self._missed(change.source_key, applied=True)
         return EXPLAINS if came_again else APPLIED
@@ -435,13 +435,14 @@ class Engine:
         self._take_out(self.rows.in_tie_order().tolist())
 
     def _modify_where(self, change: changes.ModifyWhere) -> Outcome:
-        changed: list[tuple[int, Row]] = []
+        changed: list[tuple[int, Row, Row]] = []
         left_unchanged = 0
         for index in self._selected(change):
             try:
-                row = change.assignments.applied_to(self.rows.row(index))
+                before = self.rows.row(index)
+                row = change.assignments.applied_to(before)
                 self._check_size(row.values)
-                changed.append((index, row))
+                changed.append((index, before, row))
             except EventRefused:
                 left_unchanged += 1
         self._rewrite(changed)
@@ -484,10 +485,9 @@ class Engine:
             self.rows.remove(index)
         self._queue.end()
 
-    def _rewrite(self, changed: Sequence[tuple[int, Row]]) -> None:
-        """Gives rows new contents and moves those that left their box (Song et al. 2009, algorithm MOD)."""
-        for index, row in changed:
-            before = self.rows.row(index)
+    def _rewrite(self, changed: Sequence[tuple[int, Row, Row]]) -> None:
+        """Gives rows (index, before, after) new contents and moves those that left their box (algorithm MOD)."""
+        for index, before, row in changed:
             if row != before:
                 self._tell(self.rows.source_keys[index], before.values, row)
                 self.rows.give(index, row)

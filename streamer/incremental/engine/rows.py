@@ -234,11 +234,11 @@ class Rows:
         given = self._given.get(index)
         if given is not None:
             return given
-        record = self._core.arrays.rows.row[index]
+        _, _, _, values, who, _ = self._core.arrays.rows.row.item(index)
         exact = () if self._exact is None else self._exact[index]
-        name = None if record["who"] == NONE else self.individuals.things[record["who"]]
+        name = None if who == NONE else self.individuals.things[who]
         nulls = () if not self._nullable else self.nulls_of([index])[0]
-        return Row(tuple(self.codes_of(index).tolist()), self._values_of(record["values"]), exact, name, nulls)
+        return Row(tuple(self.codes_of(index).tolist()), self._values_of(values), exact, name, nulls)
 
     def who(self, row: Row) -> int:
         """The number of a row's individual; NONE if the table declares none."""

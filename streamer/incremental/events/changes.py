@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from streamer.incremental.events.source_positions import SourcePosition
 from streamer.table.arrays import Bools
 from streamer.table.row import Row, RowsView, Unshown, Values
@@ -123,8 +125,7 @@ class RowChange(Unshown, frozen=True):
     at: int = 0  # the time of the message, in milliseconds since 1970; 0 if it says none
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """Messages by their outcome: in every sum, messages = applied + ignored + dead letters.
 
     A dead letter about rows that a statement left unchanged (`partial`) is not counted: its statement was applied.
@@ -137,7 +138,7 @@ class Counts:
     ignored: int = 0
     dead_letters: int = 0
     unknown_keys: int = 0  # of these: captured changes of rows that the table does not have
-    unlisted: Mapping[str, int] = field(default_factory=dict)  # of the applied: by column, an unknown category
+    unlisted: Mapping[str, int] = {}  # of the applied: by column, an unknown category
     respelt_keys: int = 0  # of the unknown keys: those of rows, in another spelling
     old_reads: int = 0  # of the ignored: rows that a snapshot has read, and that were changed or deleted since
     explaining: int = 0  # deletions of rows and rows that came again: each may be why a later key is unknown

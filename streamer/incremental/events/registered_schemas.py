@@ -281,13 +281,8 @@ def is_registered(data: bytes | None) -> bool:
 
 def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None]]) -> set[int]:
     """The ids in the keys and values of some messages."""
-    heads = {
-        data[1:HEAD_BYTES]
-        for message in messages
-        for data in message
-        if data is not None and is_registered(data) and len(data) >= HEAD_BYTES
-    }
-    return {int.from_bytes(head, "big") for head in heads}
+    heads = {data[:HEAD_BYTES] for message in messages for data in message if data}
+    return {int.from_bytes(head[1:], "big") for head in heads if is_registered(head) and len(head) == HEAD_BYTES}
 
 
 def schema_of(data: bytes, known: Known | None) -> RegisteredSchema:

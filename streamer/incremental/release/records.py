@@ -16,7 +16,7 @@ from streamer.incremental.topics import JOINED, SEALED
 from streamer.table.row import Unshown, Values
 
 
-class OutboxEntry(Unshown, frozen=True):
+class OutboxEntry(Unshown, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One record of the outbox: `topic` is the kind ("live", "dead-letters" ...); value None is a tombstone."""
 
     topic: str
@@ -60,7 +60,6 @@ def outgoing(
     tell where in the input they come from, and the time of their epoch.
     """
     totals = Counter([entry.topic for entry in entries])
-    parts = {topic: iter(range(1, total + 1)) for topic, total in totals.items()}
     of_release, of_through = ("release", b"%d" % release), ("through", b"%d" % through)
     announced = (*((OUTSIDE,) if outside else ()), *((("whole", b"%d" % whole),) if whole else ()))
     of_topic: dict[str, tuple[tuple[str, bytes], ...]] = {}
@@ -69,14 +68,15 @@ def outgoing(
         of_topic[topic] = (("beside", b"%d" % totals[other]), *after)
     for topic, offset in begins.items():
         of_topic[topic] = (*of_topic.get(topic, ()), ("begins", b"%d" % offset))
-    records, times = [], _epoch_times(entries)
+    after_part = {topic: (of_through, *of_topic.get(topic, ()), *announced) for topic in totals}
+    records, times, parts = [], _epoch_times(entries), dict.fromkeys(totals, 0)
     for entry in entries:
         topic = entry.topic
         if topic == SEALED:
             records.append(Outgoing(topic, entry.key, entry.value, (), next(times)))
             continue
-        part = b"%d/%d" % (next(parts[topic]), totals[topic])
-        headers = (of_release, ("part", part), of_through, *of_topic.get(topic, ()), *announced)
+        parts[topic] += 1
+        headers = (of_release, ("part", b"%d/%d" % (parts[topic], totals[topic])), *after_part[topic])
         records.append(Outgoing(topic, entry.key, entry.value, headers))
     return records
 

@@ -8,13 +8,16 @@ The rules of this file
 * An earlier format is read as long as it is a beginning of this one. A later one is refused; the message names both.
 * Reading trusts nothing: the decoders are typed. Bytes that do not fit raise ShardRefused, which names the kind of
   value and its format, never what is in it. Every `decode_` function does so.
-* An outbox entry begins with the number of its commit as text, so that a store can trim by commit without decoding.
+* A value of the outbox begins with the number of its commit as text, so that a store can trim by commit without
+  decoding. Its entries are deflated together: the rows of a QI group have most of their bytes in common.
 * A similarity list is a hint that decides nothing: one that cannot be read is none, and is not refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from operator import attrgetter
 from typing import Literal, NoReturn, TypeVar
@@ -62,17 +65,22 @@ def check_format(json: bytes, known: int, what: str, mend: str) -> None:
         raise ShardRefused(f"{what} {unread(found, known, mend)}")
 
 
-FORMAT_VERSION = 6
-"""Since 5 a row says which of its quasi-identifiers are null; since 6 a shard says which message it read last."""
+FORMAT_VERSION = 7
+"""Since 5 a row says which of its quasi-identifiers are null; since 6 a shard says which message it read last; since 7
+a value of the outbox holds many entries.
+"""
 
 FORMAT_READ_FIRST = 4
 
 T = TypeVar("T")
-_Version = Literal[4, 5, 6]  # FORMAT_READ_FIRST to FORMAT_VERSION, as the decoders want them
+_Version = Literal[4, 5, 6, 7]  # FORMAT_READ_FIRST to FORMAT_VERSION, as the decoders want them
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
 
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
+
+ENTRIES_AT_ONCE = 1_000
+"""Entries of one value of the outbox, at most."""
 
 STORED_DIGITS_MAX = 20
 """Of a number that is stored as text: Python refuses thousands of digits with another error."""
@@ -156,7 +164,7 @@ _LATER: list[object] = [
 _LATER[FORMER_AT - 13 : FORMER_AT - 13] = FORMER.values()
 
 _fields_of = attrgetter(*(field.name for field in fields(Meta)))
-_counts_of = attrgetter(*(field.name for field in fields(Counts)))  # the encoder would name them
+_counts_of = attrgetter(*Counts.__struct_fields__)  # the encoder would name them
 
 COUNTS_FORMER = 4
 """Fields of `Counts` in the format; later ones are left out if they say nothing."""
@@ -170,7 +178,9 @@ _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
 _place = msgspec.msgpack.Decoder(tuple[_Version, SealedPlace]).decode
 _cohort = msgspec.msgpack.Decoder(tuple[_Version, StoredCohort]).decode
 _remembered = msgspec.msgpack.Decoder(tuple[_Version, Remembered]).decode
-_entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
+_deflated = msgspec.msgpack.Decoder(tuple[_Version, bytes]).decode
+_entries = msgspec.msgpack.Decoder(list[OutboxEntry]).decode
+_former_entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
 
 def encode_record(record: Record) -> bytes:
@@ -280,15 +290,17 @@ def decode_meta(data: bytes) -> Meta:
     return Meta(**said | {"counts": Counts(**msgspec.structs.asdict(said["counts"]))})
 
 
-def encode_entry(commit: int, entry: OutboxEntry) -> bytes:
-    """One outbox entry of a commit: the commit's number as text, a colon, the entry."""
-    return b"%d:%b" % (commit, _encode((FORMAT_VERSION, entry.topic, entry.key, entry.value)))
+def encode_outbox(commit: int, entries: Sequence[OutboxEntry]) -> list[bytes]:
+    """The outbox of a commit: for every ENTRIES_AT_ONCE entries the commit's number as text, a colon, the entries."""
+    parts = (entries[first : first + ENTRIES_AT_ONCE] for first in range(0, len(entries), ENTRIES_AT_ONCE))
+    deflated = (zlib.compress(_encode(some), zlib.Z_BEST_SPEED) for some in parts)
+    return [b"%d:%b" % (commit, _encode((FORMAT_VERSION, some))) for some in deflated]
 
 
 def commit_of(data: bytes) -> int:
-    """The commit of an encoded outbox entry, without decoding the entry.
+    """The commit of a value of the outbox, without decoding its entries.
 
-    >>> commit_of(encode_entry(17, OutboxEntry("live", b"{}", None)))
+    >>> commit_of(*encode_outbox(17, [OutboxEntry("live", b"{}", None)]))
     17
     """
     number, colon, _ = data.partition(b":")
@@ -297,11 +309,15 @@ def commit_of(data: bytes) -> int:
     return int(number)
 
 
-def decode_entry(data: bytes) -> tuple[int, OutboxEntry]:
-    """The commit and the entry."""
-    commit = commit_of(data)
-    _, topic, message_key, value = _decoded(_entry, data.partition(b":")[2], "outbox entry")
-    return commit, OutboxEntry(topic, message_key, value)
+def decode_outbox(data: bytes) -> list[tuple[int, OutboxEntry]]:
+    """The entries, each with its commit; before format 7 a value held one."""
+    commit, packed = commit_of(data), data.partition(b":")[2]
+    with suppress(msgspec.MsgspecError):
+        return [(commit, OutboxEntry(*_former_entry(packed)[1:]))]
+    try:
+        return [(commit, entry) for entry in _entries(zlib.decompress(_deflated(packed)[1]))]
+    except (*UNREADABLE, zlib.error):
+        _refuse("outbox entry", packed)
 
 
 def _refuse(kind: str, data: bytes) -> NoReturn:

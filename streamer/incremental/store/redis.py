@@ -110,7 +110,7 @@ def _sections(commit: Commit) -> list[Texts]:
         *_put_and_gone(commit.records, str.encode, codec.encode_record),
         *_put_and_gone(commit.qi_groups, _number, codec.encode_qi_group),
         *_put_and_gone(commit.similarity, _number, codec.encode_similarity),
-        [codec.encode_entry(number, entry) for entry in commit.outbox],
+        codec.encode_outbox(number, commit.outbox),
         [statement_id.encode() for statement_id in commit.statement_ids],
         *_put_and_gone(commit.origins, _number, codec.encode_origin),
         *_put_and_gone(sealed.places if sealed else {}, str.encode, codec.encode_place),
@@ -138,7 +138,8 @@ def _number(number: int) -> bytes:
 
 
 FIELDS_PER_SCAN = 5_000
-ENTRIES_PER_READ = 1_000
+VALUES_PER_READ = 10
+"""Of the outbox: each has codec.ENTRIES_AT_ONCE entries."""
 
 TOKENS_KEPT = 100
 """Fences that this process asked for without an answer, and remembers: far more than an outage leaves."""
@@ -298,10 +299,10 @@ class RedisStore:
         with self._answers():
             left = self._client.llen(self._outbox)
         while left > 0:  # counted from the end, which a trim does not move
-            last = max(1, left - ENTRIES_PER_READ + 1)
+            last = max(1, left - VALUES_PER_READ + 1)
             with self._answers():
-                entries = self._client.lrange(self._outbox, -left, -last)
-            yield from map(codec.decode_entry, entries)
+                found = self._client.lrange(self._outbox, -left, -last)
+            yield from chain.from_iterable(map(codec.decode_outbox, found))
             left = last - 1
 
     def _read_records(self, commit: int) -> Iterator[tuple[str, Record]]:

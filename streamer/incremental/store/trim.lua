@@ -1,9 +1,9 @@
--- Drops the outbox entries of commits up to a number.
+-- Drops the values of the outbox that are of commits up to a number.
 --
 -- KEYS  1 meta  2 outbox    ARGV  1 fence  2 number of the last published commit
--- Returns the number of entries dropped, -1 fenced.
+-- Returns the number of values dropped, -1 fenced.
 --
--- An entry begins with the number of its commit and a colon. Numbers ascend along the list, so the last entry tells
+-- A value begins with the number of its commit and a colon. Numbers ascend along the list, so the last value tells
 -- whether all of it goes, which is the usual case.
 local SLICE = 1000
 local outbox, published = KEYS[2], tonumber(ARGV[2])

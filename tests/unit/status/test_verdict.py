@@ -253,9 +253,9 @@ def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> Non
     ids=["sent again after deletions, or read again", "their rows were refused", "both"],
 )
 def test_of_rows_that_are_not_there_for_a_harmless_reason_nothing_is_said(why: dict[str, Any]) -> None:
-    well = replace(META, counts=replace(Counts(applied=4_000, unknown_keys=17), **why), next=5_000)
+    well = replace(META, counts=structs.replace(Counts(applied=4_000, unknown_keys=17), **why), next=5_000)
     assert judged(shard(well, before=well)) == Verdict()
-    one_more = replace(well, counts=replace(well.counts, unknown_keys=18))
+    one_more = replace(well, counts=structs.replace(well.counts, unknown_keys=18))
     assert len(judged(shard(one_more, before=one_more)).warnings) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -67,31 +68,34 @@ KINDS: dict[str, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "QI group": (codec.encode_qi_group, codec.decode_qi_group),
     "origin of a QI group": (codec.encode_origin, codec.decode_origin),
     "meta": (codec.encode_meta, codec.decode_meta),
-    "outbox entry": (lambda entry: codec.encode_entry(7, entry), lambda data: codec.decode_entry(data)[1]),
+    "outbox entry": (lambda entry: codec.encode_outbox(7, [entry])[0], lambda data: codec.decode_outbox(data)[0][1]),
 }
 
-# What version 6 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
+DEFLATED = zlib.compress(b"\x91\x93\xa4live\xc4\x02{}\xc0", 1)
+"""The entries of the outbox below: how zlib deflates them is its own affair."""
+
+# What version 7 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
 GOLDEN = {
     "row of the index table": (
         Record(Row((3, 1000), (b'"flu"', b"null"), ("1.50",), "123-45", (1,)), 17),
-        b'\x97\x06\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11\x91\x01',
+        b'\x97\x07\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11\x91\x01',
     ),
     "QI group": (
         QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"1",))),
-        b'\x95\x06\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
+        b'\x95\x07\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
     ),
-    "origin of a QI group": (Origin("cut afresh", 300), b"\x93\x06\xaacut afresh\xcd\x01,"),
+    "origin of a QI group": (Origin("cut afresh", 300), b"\x93\x07\xaacut afresh\xcd\x01,"),
     "meta": (
         Meta(5, 50, 4, 18, 2, 2**64 - 1, Counts(7, 8, 9, 2), 4, "print", {"live": "id"}, "bare", (6, 40), b"key"),
-        b"\x9e\x06\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
+        b"\x9e\x07\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
         b"\x04\xa5print\x81\xa4live\xa2id\xa4bare\x92\x06(\xc4\x03key",
     ),
-    "outbox entry": (OutboxEntry("live", b"{}", None), b"7:\x94\x06\xa4live\xc4\x02{}\xc0"),
+    "outbox entry": (OutboxEntry("live", b"{}", None), b"7:\x92\x07\xc4%c%b" % (len(DEFLATED), DEFLATED)),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_of_version_6_do_not_change(kind: str) -> None:
+def test_the_bytes_of_version_7_do_not_change(kind: str) -> None:
     (encode, decode), (value, data) = KINDS[kind], GOLDEN[kind]
     assert encode(value) == data
     assert decode(data) == value
@@ -133,32 +137,32 @@ def test_what_a_former_version_kept_of_truncations_is_read_and_dropped() -> None
 
 @given(COUNT, st.builds(OutboxEntry, TEXT, st.binary(), st.none() | st.binary()))
 def test_entries_come_back_with_their_commit(commit: int, entry: OutboxEntry) -> None:
-    data = codec.encode_entry(commit, entry)
-    assert codec.decode_entry(data) == (commit, entry)
+    (data,) = codec.encode_outbox(commit, [entry])
+    assert codec.decode_outbox(data) == [(commit, entry)]
     assert codec.commit_of(data) == commit
 
 
 def with_version(kind: str, version: int) -> bytes:
     """The golden bytes of a kind, written by another version."""
     data = GOLDEN[kind][1]
-    at = data.index(b"\x06")
+    at = data.index(b"\x07")
     return data[:at] + bytes([version]) + data[at + 1 :]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_format_that_is_newer_is_refused_and_both_are_named(kind: str) -> None:
-    said = f"a {kind} is in format 7, and this streamer reads up to format 6: run the version that wrote it, or "
+    said = f"a {kind} is in format 8, and this streamer reads up to format 7: run the version that wrote it, or "
     with pytest.raises(ShardRefused, match=said):
-        KINDS[kind][1](with_version(kind, 7))
+        KINDS[kind][1](with_version(kind, 8))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_format_that_is_not_read_any_more_is_refused(kind: str) -> None:
-    with pytest.raises(ShardRefused, match=f"a {kind} is in format 3, and this streamer reads format 6: run the vers"):
+    with pytest.raises(ShardRefused, match=f"a {kind} is in format 3, and this streamer reads format 7: run the vers"):
         KINDS[kind][1](with_version(kind, 3))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "row of the index table"])
+@pytest.mark.parametrize("kind", ["QI group", "origin of a QI group", "meta"])
 def test_what_formats_4_and_5_said_is_read(kind: str) -> None:
     assert KINDS[kind][1](with_version(kind, 4)) == KINDS[kind][1](with_version(kind, 5)) == GOLDEN[kind][0]
 
@@ -167,6 +171,20 @@ def test_a_row_of_format_4_has_no_nulls_that_are_known() -> None:
     before = b'\x96\x04\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11'
     record: Any = GOLDEN["row of the index table"][0]
     assert codec.decode_record(before) == Record(replace(record.row, nulls=()), 17)
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_a_value_of_the_outbox_of_a_former_format_is_one_entry(version: int) -> None:
+    before = b"7:\x94%c\xa4live\xc4\x02{}\xc0" % version
+    assert codec.decode_outbox(before) == [(7, GOLDEN["outbox entry"][0])]
+
+
+@given(st.lists(st.builds(OutboxEntry, TEXT, st.binary(), st.none() | st.binary()), min_size=1, max_size=5))
+def test_a_long_outbox_comes_in_several_values_that_are_read_in_order(entries: list[OutboxEntry]) -> None:
+    outbox = entries * codec.ENTRIES_AT_ONCE
+    data = codec.encode_outbox(9, outbox)
+    assert len(data) == len(entries)
+    assert [pair for one in data for pair in codec.decode_outbox(one)] == [(9, entry) for entry in outbox]
 
 
 def test_what_lossy_joins_and_whole_tables_need_is_kept() -> None:
@@ -192,7 +210,7 @@ def test_the_meta_of_a_newer_streamer_is_refused_by_both_versions_and_never_call
         assert f"this one reads {len(known)} fields, and its engine version is {ENGINE_VERSION}; run the newer" in said
         assert "canary" not in said
     more[known.index(meta.fingerprint)] = 7
-    with pytest.raises(ShardRefused, match=r"a meta is damaged \(format 6\)"):
+    with pytest.raises(ShardRefused, match=r"a meta is damaged \(format 7\)"):
         codec.decode_meta(msgspec.msgpack.encode(more))
 
 

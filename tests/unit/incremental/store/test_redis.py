@@ -81,7 +81,7 @@ def test_every_section_holds_the_arguments_of_its_command() -> None:
         [b"2"],
         [b"1", codec.encode_similarity(LISTED)],
         [b"2"],
-        [codec.encode_entry(8, LETTER)],
+        codec.encode_outbox(8, [LETTER]),
         [b"s-1", b"s-2"],
         [b"1", codec.encode_origin(Origin("split", 8))],
         [b"2"],
@@ -126,4 +126,4 @@ def test_the_counts_cut_the_values_wherever_they_stand(
     assert len(cut[0]) == 2 * sum(record is not None for record in records.values())
     assert set(cut[1]) == {key.encode() for key, record in records.items() if record is None}
     assert len(cut[4]) == 2 * sum(listed is not None for listed in similarity.values())
-    assert cut[6] == [codec.encode_entry(8, LETTER)] * len(outbox)
+    assert cut[6] == codec.encode_outbox(8, outbox)
