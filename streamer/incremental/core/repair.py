@@ -160,22 +160,19 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
 @inlined
 def costs_of_children(s: Shard, node: int) -> None:
     """Into `bounds`: the least that the query tuple costs any group at or below a child of a node."""
-    total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node]
+    total, over, ncp, rows = s.work.bounds, s.work.over, s.tree.rank[node], float(s.state[0].k + 1) * BELOW
     for i in range(min(total.shape[0], layout.FAN)):
-        total[i] = 0.0
+        total[i] = ncp[i] * BELOW
     for j in range(s.space.axes.shape[0]):
-        lane, value, width = s.tree.lane[node, j], s.work.query_center[j], s.space.axes[j].width
+        lane, value, per = s.tree.lane[node, j], s.work.query_center[j], rows / s.space.axes[j].width
         lo, hi, half = lane[layout.HULL_LO], lane[layout.HULL_HI], lane[layout.HALF]
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(s.work, j, lo, hi)
             for i in range(min(total.shape[0], layout.FAN)):
-                total[i] += max(over[i] - half[i], 0.0) / width
+                total[i] += max(over[i] - half[i], 0.0) * per
         else:
             for i in range(min(total.shape[0], layout.FAN)):
-                total[i] += max(max(lo[i] - value, value - hi[i]), 0.0) / width
-    rows = float(s.state[0].k + 1)
-    for i in range(min(total.shape[0], layout.FAN)):
-        total[i] = (ncp[i] + rows * total[i]) * BELOW
+                total[i] += max(max(lo[i] - value, value - hi[i]), 0.0) * per
 
 
 # -- a group and a neighbour are cut afresh ----------------------------------------------------------------------------
