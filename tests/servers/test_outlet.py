@@ -159,7 +159,7 @@ def test_a_transaction_that_takes_too_long_is_refused_with_the_mend_and_not_trie
     monkeypatch.setattr(module, "TRANSACTION_MS_MAX", 1_000)
     outlet = KafkaOutlet(bootstrap, table_name, SHARD)
     outlet.fence()
-    monkeypatch.setattr(outlet, "_check_same_live", lambda: sleep(CLEANED_EVERY_SECONDS + 5))
+    monkeypatch.setattr(module, "flush", lambda _producer, _seconds: sleep(CLEANED_EVERY_SECONDS + 5))
     with pytest.raises(ShardRefused, match=r"publishing took longer than the 1 s .* in several releases: .*reload"):
         outlet.publish([live("a")], position(1))
     assert keys(bootstrap, table_name) == []
