@@ -26,7 +26,15 @@ import pandas as pd
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import cell_text
 from streamer.table.files import PACKED, for_owner_alone, is_named, open_bytes, require_header
-from streamer.table.stray_rows import ENDS_LOOKED_AT, TITLE_ROWS_MAX, TITLES, is_note, said_of_titles, titles_above
+from streamer.table.stray_rows import (
+    ENDS_LOOKED_AT,
+    NAMES_MIN,
+    TITLE_ROWS_MAX,
+    TITLES,
+    is_note,
+    said_of_titles,
+    titles_above,
+)
 from streamer.table.typed_frame import with_iso_texts
 
 _DELIMITERS = ",;\t"
@@ -184,6 +192,9 @@ def _opened_csv(path: str | Path, text: TextIOWrapper) -> _Opened:
     if len(header) == 1 and _is_quoted_whole(begin[titles:]):
         one = "if it is the name of one column, leave delimiters out of it"
         raise ConfigError(f"{path}, line {1 + len(above)}: {_QUOTED_WHOLE}; {one}")
+    if len(header) == 1 and _are_of_columns(begin[titles + 1 :]):
+        what = "has one cell, and the lines below it have more: if it is a title, remove it; if it is the name of one"
+        raise ConfigError(f"{path}, line {1 + len(above)}: {what} column, put its cells in quotation marks")
     is_special = above or text.encoding != UTF8 or len(header) == 1
     said = said_of_titles([[line] for line in begin[:titles]], 1 + bool(sep), "line")
     return _Opened(header, rows, None if is_special else delimiter + " " * is_spaced, said)
@@ -204,6 +215,13 @@ def _is_quoted_whole(lines: Sequence[str]) -> bool:
     return delimiter in name and delimiter not in _bare(header) and name.count(delimiter) in counts
 
 
+def _are_of_columns(lines: Sequence[str]) -> bool:
+    """True if there are several lines with as many names or cells as a header below a title has, and all have these."""
+    bare = [_bare(line) for line in lines if line.strip()]
+    counts = {line.count(_delimiter(bare[0])) for line in bare}
+    return len(bare) > 1 and len(counts) == 1 and min(counts) + 1 >= NAMES_MIN
+
+
 def _inside(line: str) -> str:
     """What a cell in quotation marks holds."""
     return line.removeprefix('"').removesuffix('"').replace('""', '"')
@@ -216,6 +234,7 @@ def _titles(begin: Sequence[str], told: str | None) -> int:
         cells = [one.replace('"', "").split(delimiter) for one in begin[: number + 1]]
         below = next(filter(str.strip, begin[number + 1 :]), "")
         is_even = _bare(below).count(delimiter) == _bare(line).count(delimiter)
+        is_even &= delimiter in _bare(line) or _is_quoted_whole(begin[number:])
         if sum(map(bool, map(str.strip, cells[-1]))) > 1 and is_even:
             return titles_above(cells, below.replace('"', "").split(delimiter))
         if line.count('"') % 2:  # a name of the header, or a cell, goes on in the next line
@@ -303,7 +322,7 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
         header: list[str] = next(islice(reader, above, None), [])
         yield header
         began = reader.line_num + 1
-        for row in reader:
+        for number, row in enumerate(reader):
             if row and len(row) != len(header):
                 last = [row, *filter(None, islice(reader, ENDS_LOOKED_AT))]
                 if len(row) == 1 and _bare(row[0]).count(reader.dialect.delimiter) == len(header) - 1:
@@ -313,7 +332,7 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
                     yield from (one + [""] * (len(header) - 1) for one in last)
                     return
                 what = f"has {len(row)} cells; the header has {len(header)}"
-                if len(header) == 1:
+                if len(row) > len(header) and number < 2:  # after a blank line, too
                     what += "; if there are titles above the header, remove them"
                 if len(last) == 1 and len(row) < len(header):
                     what += "; does the file end in the middle of a row, or is its last line no row?"
@@ -327,7 +346,7 @@ def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[st
             what = 'is blank, and the last one: if it is a row with an empty cell, write "" there, else remove it'
             raise ConfigError(f"{path}, line {began - 1}: {what}")
     except csv.Error as error:
-        what = "not valid CSV (a quotation mark out of place?)"
+        what = "not valid CSV (a quotation mark out of place, or a title above the header?)"
         if "field limit" in str(error):
             what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?"
             what += " else shorten the cell, or give the rows as Parquet)"

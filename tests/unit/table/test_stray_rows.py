@@ -96,6 +96,7 @@ HEAD, BODY = "id;age;sex", "1;30;f\n2;31;m\n"
         ("All patients;;\nWard 7;;\n", "cp1252"),
         ('"All patients";"";""\n', "utf-16"),
         ("\n\n", "utf-8"),
+        ('"All patients, 2024"\n', "utf-8"),
         ("sep=;\nPatients 2024\n", "utf-8"),
     ],
 )
