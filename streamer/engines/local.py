@@ -485,10 +485,11 @@ class _Steps:
             made = self._recoded_alike(pieces, encoded)
         else:
             made = self._in_fragments(pieces, encoded, rows)
-        measures, files, parts = self._published(made)
+        measures, files, parts = self._written(made)
         with self._stage("count"):
             about = self._folder / "alike", self._recipe.table, parts, dropped, made.suppressed, self._job.report
             figures = alike.figures_of(self._pool, *about)
+        self._appear(made, len(files))  # after the last step: executors look for the draft in each
         refused = sorted(row for one in encoded for row in one.refused)
         unlisted = Counter[str]()
         for one in encoded:
@@ -696,15 +697,15 @@ class _Steps:
         self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
         return regions, mended, centers
 
-    def _published(self, made: _Made) -> tuple[Measures, list[str], list[PublishedPart]]:
-        """Writes, verifies and names what is published."""
+    def _written(self, made: _Made) -> tuple[Measures, list[str], list[PublishedPart]]:
+        """Writes and verifies what is published."""
         recipe, job = self._recipe, self._job
         with self._stage("write") as on_progress:
             groups = [_groups(path) for path in made.pieces]
             number = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
             parts = parts_of(groups, number, recipe.fragment_rows)
             names = [f"part-{i:05}.parquet" for i in range(len(parts))]
-            index = [self._folder / "index" / f"{i:06}.csv" if job.index else None for i in range(len(parts))]
+            index = self._index_parts(len(parts)) if job.index else [None] * len(parts)
             calls: list[tuple[Any, ...]] = [
                 (recipe, part, made.pieces, self._draft / name, of_index, self._alike_in(i))
                 for i, (part, name, of_index) in enumerate(zip(parts, names, index, strict=True))
@@ -721,20 +722,28 @@ class _Steps:
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
-            if job.index is None:
-                appear(self._draft, job.out)
-            else:
-                try:
-                    with atomic_writer(job.index, text=True) as file:
-                        for_owner_alone(file)
-                        file.write("key,qi_group\r\n")
-                        for path in filter(None, (*index, made.listed)):
-                            file.write(path.read_bytes().decode())  # line ends stay as they are
-                        file.flush()
-                        appear(self._draft, job.out)
-                except OSError as error:
-                    raise not_written(job.index, error, ", or name another --index") from None
         return measures, names, figures
+
+    def _index_parts(self, n: int) -> list[Path]:
+        """The parts of the index, by published file."""
+        return [self._folder / "index" / f"{i:06}.csv" for i in range(n)]
+
+    def _appear(self, made: _Made, n: int) -> None:
+        """Gives n published files, and the index, their names."""
+        job = self._job
+        if job.index is None:
+            appear(self._draft, job.out)
+            return
+        try:
+            with atomic_writer(job.index, text=True) as file:
+                for_owner_alone(file)
+                file.write("key,qi_group\r\n")
+                for path in filter(None, (*self._index_parts(n), made.listed)):
+                    file.write(path.read_bytes().decode())  # line ends stay as they are
+                file.flush()
+                appear(self._draft, job.out)
+        except OSError as error:
+            raise not_written(job.index, error, ", or name another --index") from None
 
     # -- what a report counts ------------------------------------------------------------------------------------------
 
