@@ -39,6 +39,10 @@ class ConfigError(StreamerError):
     hint = "correct the file that the message names; `streamer check` tries a table.yaml, and rows by --data"
 
 
+class RowRefused(ConfigError):
+    """A row of a data file cannot be used: the message names its number and the reason."""
+
+
 class LibraryMissing(ConfigError):
     """A library is not installed: the message names the extra that installs it."""
 

@@ -42,7 +42,7 @@ from streamer.engines.pool import (
     whole_file,
     written,
 )
-from streamer.errors import ConfigError, UsageError
+from streamer.errors import ConfigError, RowRefused, UsageError
 from streamer.progress import OnProgress, Stage, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
 from streamer.recoding.algorithms.vectors import Pairs, VectorCounts
@@ -79,7 +79,7 @@ from streamer.table.files import STDIN, atomic_writer, for_owner_alone
 from streamer.table.microdata import Microdata
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.published.rows import qi_group_name
-from streamer.table.stray_rows import stray_among
+from streamer.table.stray_rows import TITLES, judged, suspects_among
 
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
@@ -116,6 +116,7 @@ class TableWritten(NamedTuple):
     stand_ins: dict[str, StandIns]
     spelt: dict[str, Spellings]  # by column, of the part of the source that has most
     stray: dict[int, str]  # by number from 0, the rows that seem to be no data
+    titles: str  # what is said of titles above the header
     details: dict[str, int | float]  # fragments; counts of a search
     levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
@@ -265,7 +266,7 @@ class Encoded(NamedTuple):
     unlisted: dict[str, int]
     stand_ins: dict[str, StandIns]
     spelt: dict[str, Spellings]
-    stray: dict[int, str]
+    stray: dict[int, str]  # suspects
     texts: dict[int, set[bytes]]  # of kept columns that the model counts
 
 
@@ -290,7 +291,7 @@ def _encode(
         parts = [(first_row, Batches(part).read().to_pandas(types_mapper=pd.ArrowDtype))]
     for first, frame in parts:
         numbers = np.arange(first, first + len(frame))
-        found.stray.update({first - 1 + number: what for number, what in stray_among(frame).items()})
+        found.stray.update(suspects_among(frame, first - 1))
         if skip_refused:
             refused = refused_rows(table, frame)
             found.refused.extend(one._replace(data_row=one.data_row + first - 1) for one in refused)
@@ -474,7 +475,7 @@ class _Steps:
 
     def __init__(self, job: FragmentJob, recipe: Recipe, pool: CallPool, draft: Path, stage: Stage) -> None:
         self._job, self._recipe, self._pool, self._draft, self._stage = job, recipe, pool, draft, stage
-        self._folder = job.spill
+        self._folder, self._titles = job.spill, ""
 
     def done(self) -> TableWritten:
         encoded, dropped = self._encoded()
@@ -484,10 +485,11 @@ class _Steps:
             made = self._recoded_alike(pieces, encoded)
         else:
             made = self._in_fragments(pieces, encoded, rows)
-        measures, files, parts = self._published(made)
+        measures, files, parts = self._written(made)
         with self._stage("count"):
             about = self._folder / "alike", self._recipe.table, parts, dropped, made.suppressed, self._job.report
             figures = alike.figures_of(self._pool, *about)
+        self._appear(made, len(files))  # after the last step: executors look for the draft in each
         refused = sorted(row for one in encoded for row in one.refused)
         unlisted = Counter[str]()
         for one in encoded:
@@ -500,7 +502,8 @@ class _Steps:
             dict(unlisted),
             united_stand_ins([one.stand_ins for one in encoded]),
             most_spellings(*(one.spelt for one in encoded)),
-            dict(chain.from_iterable(one.stray.items() for one in encoded)),
+            judged(dict(chain.from_iterable(one.stray.items() for one in encoded)), rows + len(refused)),
+            self._titles,
             made.details,
             made.levels,
             [self._job.out / name for name in files],
@@ -595,7 +598,7 @@ class _Steps:
                 dropped = np.sort(np.concatenate(found))
             if len(dropped) and not skip:
                 key = ", ".join(self._recipe.table.source_key)
-                raise ConfigError(f"data row {dropped[0]}: an earlier row has the same key ({key})")
+                raise RowRefused(f"data row {dropped[0]}: an earlier row has the same key ({key})")
         return encoded, dropped
 
     def _parts(self) -> list[tuple[RowPart | Path, int]]:
@@ -606,6 +609,7 @@ class _Steps:
         for frame in csv_chunks(self._job.source, CHUNK_ROWS, self._job.encoding):
             path = self._made("source", len(found))
             _write(path, [arrow.table({name: arrow.array(frame[name], arrow.large_string()) for name in frame})])
+            self._titles = self._titles or frame.attrs.get(TITLES, "")
             found.append((path, first))
             first += len(frame)
         return found
@@ -693,15 +697,15 @@ class _Steps:
         self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
         return regions, mended, centers
 
-    def _published(self, made: _Made) -> tuple[Measures, list[str], list[PublishedPart]]:
-        """Writes, verifies and names what is published."""
+    def _written(self, made: _Made) -> tuple[Measures, list[str], list[PublishedPart]]:
+        """Writes and verifies what is published."""
         recipe, job = self._recipe, self._job
         with self._stage("write") as on_progress:
             groups = [_groups(path) for path in made.pieces]
             number = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
             parts = parts_of(groups, number, recipe.fragment_rows)
             names = [f"part-{i:05}.parquet" for i in range(len(parts))]
-            index = [self._folder / "index" / f"{i:06}.csv" if job.index else None for i in range(len(parts))]
+            index = self._index_parts(len(parts)) if job.index else [None] * len(parts)
             calls: list[tuple[Any, ...]] = [
                 (recipe, part, made.pieces, self._draft / name, of_index, self._alike_in(i))
                 for i, (part, name, of_index) in enumerate(zip(parts, names, index, strict=True))
@@ -718,20 +722,28 @@ class _Steps:
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
-            if job.index is None:
-                appear(self._draft, job.out)
-            else:
-                try:
-                    with atomic_writer(job.index, text=True) as file:
-                        for_owner_alone(file)
-                        file.write("key,qi_group\r\n")
-                        for path in filter(None, (*index, made.listed)):
-                            file.write(path.read_bytes().decode())  # line ends stay as they are
-                        file.flush()
-                        appear(self._draft, job.out)
-                except OSError as error:
-                    raise not_written(job.index, error, ", or name another --index") from None
         return measures, names, figures
+
+    def _index_parts(self, n: int) -> list[Path]:
+        """The parts of the index, by published file."""
+        return [self._folder / "index" / f"{i:06}.csv" for i in range(n)]
+
+    def _appear(self, made: _Made, n: int) -> None:
+        """Gives n published files, and the index, their names."""
+        job = self._job
+        if job.index is None:
+            appear(self._draft, job.out)
+            return
+        try:
+            with atomic_writer(job.index, text=True) as file:
+                for_owner_alone(file)
+                file.write("key,qi_group\r\n")
+                for path in filter(None, (*self._index_parts(n), made.listed)):
+                    file.write(path.read_bytes().decode())  # line ends stay as they are
+                file.flush()
+                appear(self._draft, job.out)
+        except OSError as error:
+            raise not_written(job.index, error, ", or name another --index") from None
 
     # -- what a report counts ------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from streamer.table.data_warnings import (
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
+from streamer.table.stray_rows import judged
 
 END, EARLIEST, STORED = "end", "earliest", "stored"
 
@@ -82,7 +83,8 @@ def first_tables(
         )
     _warn_of_unlisted(into.table, counted.unlisted, counted.n_read, "rows", wanted.warn)
     spelt = spelling_warnings(into.table, counted.spelt)
-    for sentence in (*stray_warnings(counted.stray), *warnings_of_writing(counted.keys), *spelt):
+    strays = stray_warnings(judged(counted.stray, counted.n_read), counted.titles)
+    for sentence in (*strays, *warnings_of_writing(counted.keys), *spelt):
         wanted.warn(sentence)
     return {shard: _first_table(shards, shard, next_[shard], key_form=name) for shard in shards.chosen}
 

@@ -35,7 +35,7 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
-from streamer.table.stray_rows import stray_among
+from streamer.table.stray_rows import TITLES, suspects_among
 
 EMPTY_IT = "`streamer produce --truncate` empties a table on purpose"
 
@@ -107,7 +107,9 @@ class RowCounts:
 
     keys: dict[str, str] = field(default_factory=dict)  # as `writing_of_keys` has them, of the first part with any
 
-    stray: dict[int, str] = field(default_factory=dict)  # by number from 0, rows that seem to be no data
+    stray: dict[int, str] = field(default_factory=dict)  # by number from 0, rows that may be no data
+
+    titles: str = ""  # what is said of titles above the header
 
     def add(self, other: RowCounts) -> None:
         """Counts other rows, too."""
@@ -117,6 +119,7 @@ class RowCounts:
         self.spelt = most_spellings(self.spelt, other.spelt)
         self.keys = other.keys | self.keys
         self.stray |= other.stray
+        self.titles = self.titles or other.titles
         for i, counts in other.frequencies.items():
             self.frequencies.setdefault(i, Counter()).update(counts)
 
@@ -146,8 +149,8 @@ class WaitingRows:
         numbers = np.arange(first_row, first_row + len(frame))
         unlisted = Counter(unknown_category_rows(self.table, frame))
         spelt, keys = several_spellings(self.table, frame), writing_of_keys(self.table, frame)
-        stray = {first_row - 1 + number: what for number, what in stray_among(frame).items()}
-        self.counted.add(RowCounts(unlisted=unlisted, spelt=spelt, keys=keys, stray=stray))
+        stray, titles = suspects_among(frame, first_row - 1), frame.attrs.get(TITLES, "")
+        self.counted.add(RowCounts(unlisted=unlisted, spelt=spelt, keys=keys, stray=stray, titles=titles))
         for shard, indexes in enumerate(by_shard(rows.source_keys, key_form, shards, first_row)):
             self.add(shard, rows if shards == 1 else rows.some(indexes), numbers[indexes])
 

@@ -420,8 +420,9 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
 def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
     """Changes of rows that the shard did not have, unless there is a harmless reason for each.
 
-    A connector that sends changes again repeats those of rows that were deleted since; a refused row is not there when
-    its deletion comes; and rows that a later snapshot reads are there again.
+    A connector that sends changes again repeats those of rows that were deleted since, which a shard sees itself if
+    messages have positions; a refused row is not there when its deletion comes; and rows that a later snapshot reads
+    are there again.
     """
     counts = shard.redis.meta.counts if shard.redis.meta else NO_MESSAGES
     if counts.respelt_keys:

@@ -3,8 +3,9 @@
 Every command reads a file in the same way, as text; `source_texts.py` says what a cell means. Text is what its byte
 order mark says, else what the caller says, else UTF-8. The delimiter is found in the header, or given by a first line
 `sep=;`. If a blank follows every delimiter of the header, blanks after delimiters belong to no cell. Titles above the
-header are left out, and a note below the rows is a row, for `stray_rows.py` to name. A ragged or unreadable file is
-refused with the line: nothing else is guessed, filled up or left out.
+header are left out, which the table says, and a note below the rows is a row, for `stray_rows.py` to name. Blank lines
+are no rows; of one column, such a line is a row with an empty cell, unless it is the last. A ragged or unreadable file
+is refused with the line: nothing else is guessed, filled up or left out.
 """
 
 from __future__ import annotations
@@ -18,19 +19,31 @@ from contextlib import contextmanager
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import pandas as pd
 
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import cell_text
 from streamer.table.files import PACKED, for_owner_alone, is_named, open_bytes, require_header
-from streamer.table.stray_rows import ENDS_LOOKED_AT, TITLE_ROWS_MAX, is_note, titles_above
+from streamer.table.stray_rows import (
+    ENDS_LOOKED_AT,
+    NAMES_MIN,
+    TITLE_ROWS_MAX,
+    TITLES,
+    is_note,
+    said_of_titles,
+    titles_above,
+)
 from streamer.table.typed_frame import with_iso_texts
 
 _DELIMITERS = ",;\t"
 _RARE_DELIMITER = "|"  # may be part of names, too: a delimiter only if the header has no other
 _SEP_LINE = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # written by Excel
+_QUOTED_WHOLE = (
+    "the line is in quotation marks as a whole, so it is one cell: remove those around each such line, and write"
+    ' "" inside it as "'
+)
 _OTHER_FORMATS = {
     b"PAR1": "is a Parquet file: rename it, so that its name ends with .parquet",
     b"PK\x03\x04": "is a zip file, as .xlsx is: rename it, so that its name says what it is",
@@ -66,21 +79,23 @@ def read_csv(path: str | Path, encoding: str | None = None) -> pd.DataFrame:
     Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
     """
     with _csv_text(path, encoding) as text:
-        header, rows, delimiter = _opened_csv(path, text)
-        plain = None if delimiter is None else _plain_rows(path, delimiter, header)
-        return plain if plain is not None else _frame_of_cells(header, rows)
+        header, rows, delimiter, titles = _opened_csv(path, text)
+        frame = None if delimiter is None else _plain_rows(path, delimiter, header)
+        frame = _frame_of_cells(header, rows) if frame is None else frame
+        frame.attrs[TITLES] = titles
+        return frame
 
 
 def csv_header(path: str | Path, encoding: str | None = None) -> list[str]:
     """The names of the columns of a CSV file. Raises ConfigError as `read_csv` does."""
     with _csv_text(path, encoding) as text:
-        return _opened_csv(path, text)[0]
+        return _opened_csv(path, text).header
 
 
 def csv_chunks(path: str | Path, rows_max: int, encoding: str | None = None) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file as `read_csv` has them, at most rows_max at a time; one empty frame if there are none."""
     with _csv_text(path, encoding) as text:
-        header, rows, delimiter = _opened_csv(path, text)
+        header, rows, delimiter, titles = _opened_csv(path, text)
         seen = 0
         try:
             for frame in () if delimiter is None else _plain_chunks(path, delimiter, header, rows_max):
@@ -91,7 +106,9 @@ def csv_chunks(path: str | Path, rows_max: int, encoding: str | None = None) -> 
         except _NotPlain:
             pass
         rows = islice(rows, seen, None)
-        yield (frame := _frame_of_cells(header, islice(rows, rows_max)))
+        frame = _frame_of_cells(header, islice(rows, rows_max))
+        frame.attrs[TITLES] = titles
+        yield frame
         while len(frame) == rows_max and len(frame := _frame_of_cells(header, islice(rows, rows_max))):
             yield frame
 
@@ -143,11 +160,17 @@ def _not_text(encoding: str, told: str | None) -> str:
     )
 
 
-def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Iterator[list[str]], str | None]:
-    """The header, the rows, and the delimiter if nothing but it is special in this file of UTF-8.
+class _Opened(NamedTuple):
+    """A file to read row by row. Delimiter: if nothing else is special in this file of UTF-8; with a blank, if such
+    belong to no cell."""
 
-    If blanks after it belong to no cell, one is in the delimiter.
-    """
+    header: list[str]
+    rows: Iterator[list[str]]
+    delimiter: str | None
+    titles: str  # a sentence about the lines above the header; "" if there are none
+
+
+def _opened_csv(path: str | Path, text: TextIOWrapper) -> _Opened:
     first = text.readline()
     sep = _SEP_LINE.fullmatch(first)
     if sep:
@@ -166,12 +189,42 @@ def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Itera
     rows = _checked_rows(path, reader, len(above))
     header = next(rows, [])
     require_header(path, header)
-    return header, rows, None if above or text.encoding != UTF8 else delimiter + " " * is_spaced
+    if len(header) == 1 and _is_quoted_whole(begin[titles:]):
+        one = "if it is the name of one column, leave delimiters out of it"
+        raise ConfigError(f"{path}, line {1 + len(above)}: {_QUOTED_WHOLE}; {one}")
+    if len(header) == 1 and _are_of_columns(begin[titles + 1 :]):
+        what = "has one cell, and the lines below it have more: if it is a title, remove it; if it is the name of one"
+        raise ConfigError(f"{path}, line {1 + len(above)}: {what} column, put its cells in quotation marks")
+    is_special = above or text.encoding != UTF8 or len(header) == 1
+    said = said_of_titles([[line] for line in begin[:titles]], 1 + bool(sep), "line")
+    return _Opened(header, rows, None if is_special else delimiter + " " * is_spaced, said)
 
 
 def _bare(line: str) -> str:
     """A line without what is inside quotation marks."""
     return "".join(line.split('"')[::2])
+
+
+def _is_quoted_whole(lines: Sequence[str]) -> bool:
+    """True if a header is one text in quotation marks, with as many delimiters as the row below it."""
+    header, *below = map(str.strip, lines)
+    name = _bare(_inside(header))
+    delimiter = _delimiter(name)
+    row = next(filter(None, below), "")
+    counts = {_bare(text).count(delimiter) for text in (row, _inside(row))}
+    return delimiter in name and delimiter not in _bare(header) and name.count(delimiter) in counts
+
+
+def _are_of_columns(lines: Sequence[str]) -> bool:
+    """True if there are several lines with as many names or cells as a header below a title has, and all have these."""
+    bare = [_bare(line) for line in lines if line.strip()]
+    counts = {line.count(_delimiter(bare[0])) for line in bare}
+    return len(bare) > 1 and len(counts) == 1 and min(counts) + 1 >= NAMES_MIN
+
+
+def _inside(line: str) -> str:
+    """What a cell in quotation marks holds."""
+    return line.removeprefix('"').removesuffix('"').replace('""', '"')
 
 
 def _titles(begin: Sequence[str], told: str | None) -> int:
@@ -181,6 +234,7 @@ def _titles(begin: Sequence[str], told: str | None) -> int:
         cells = [one.replace('"', "").split(delimiter) for one in begin[: number + 1]]
         below = next(filter(str.strip, begin[number + 1 :]), "")
         is_even = _bare(below).count(delimiter) == _bare(line).count(delimiter)
+        is_even &= delimiter in _bare(line) or _is_quoted_whole(begin[number:])
         if sum(map(bool, map(str.strip, cells[-1]))) > 1 and is_even:
             return titles_above(cells, below.replace('"', "").split(delimiter))
         if line.count('"') % 2:  # a name of the header, or a cell, goes on in the next line
@@ -262,28 +316,37 @@ def _delimiter(bare: str) -> str:
 
 
 def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[str]]:
-    """The header and the rows, without blank lines; above: lines before the header."""
-    began = above + 1  # the line in which a row begins, of which a quotation mark may make many
+    """The header and the rows, without blank lines, which are rows of one column; above: lines before the header."""
+    began, blank = above + 1, 0  # the line in which a row begins, of which a quotation mark may make many
     try:
         header: list[str] = next(islice(reader, above, None), [])
         yield header
         began = reader.line_num + 1
-        for row in reader:
+        for number, row in enumerate(reader):
             if row and len(row) != len(header):
                 last = [row, *filter(None, islice(reader, ENDS_LOOKED_AT))]
+                if len(row) == 1 and _bare(row[0]).count(reader.dialect.delimiter) == len(header) - 1:
+                    raise ConfigError(f"{path}, line {began}: {_QUOTED_WHOLE}")
                 are_notes = all(len(one) == 1 and is_note(one[0]) for one in last) and next(reader, None) is None
                 if are_notes and _is_whole(path):
                     yield from (one + [""] * (len(header) - 1) for one in last)
                     return
                 what = f"has {len(row)} cells; the header has {len(header)}"
+                if len(row) > len(header) and number < 2:  # after a blank line, too
+                    what += "; if there are titles above the header, remove them"
                 if len(last) == 1 and len(row) < len(header):
                     what += "; does the file end in the middle of a row, or is its last line no row?"
                 raise ConfigError(f"{path}, line {began}: {what}")
             if row:
+                yield from ([""] for _ in range(blank))
                 yield row
+            blank = blank + 1 if len(header) == 1 and not row else 0
             began = reader.line_num + 1
+        if blank:
+            what = 'is blank, and the last one: if it is a row with an empty cell, write "" there, else remove it'
+            raise ConfigError(f"{path}, line {began - 1}: {what}")
     except csv.Error as error:
-        what = "not valid CSV (a quotation mark out of place?)"
+        what = "not valid CSV (a quotation mark out of place, or a title above the header?)"
         if "field limit" in str(error):
             what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?"
             what += " else shorten the cell, or give the rows as Parquet)"

@@ -19,7 +19,7 @@ from streamer.table.codes.same_text import Spellings, spellings
 from streamer.table.encode import UNREADABLE, Encoder
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
-from streamer.table.stray_rows import said_of
+from streamer.table.stray_rows import TITLES, said_of, stray_among
 from streamer.table.yaml.columns import OTHER_LABEL
 
 if TYPE_CHECKING:
@@ -157,11 +157,19 @@ def united_stand_ins(parts: Sequence[Mapping[str, StandIns]]) -> dict[str, Stand
     return {name: StandIns(sum(of.nulls for of in own), sum(of.outside for of in own)) for name, own in some.items()}
 
 
-def stray_warnings(stray: Mapping[int, str], refused: Sequence[RefusedRow] = ()) -> list[str]:
-    """A warning of the rows that seem to be no data, by number from 0; refused: those that are left out anyway."""
+def stray_warnings(stray: Mapping[int, str], titles: str, refused: Sequence[RefusedRow] = ()) -> list[str]:
+    """Warnings of titles, and of the rows that seem to be no data, by number from 0.
+
+    titles: what is said of them; refused: the rows that are left out anyway.
+    """
     out = {row.data_row - 1 for row in refused}
     said = said_of({number: what for number, what in stray.items() if number not in out})
-    return [said] if said else []
+    return [*filter(None, (titles, said))]
+
+
+def stray_warnings_of(frame: pd.DataFrame, refused: Sequence[RefusedRow] = ()) -> list[str]:
+    """The same of a whole table."""
+    return stray_warnings(stray_among(frame), frame.attrs.get(TITLES, ""), refused)
 
 
 # Unknown categories: those that only `other` takes. Nothing else would show that a vocabulary changes. They are counted

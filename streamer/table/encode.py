@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from streamer.errors import ConfigError, EventRefused
+from streamer.errors import ConfigError, EventRefused, RowRefused
 from streamer.table.arrays import Ints
 from streamer.table.codes import from_code, is_stepless, read_decimal, source_cells, type_of_column
 from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
@@ -48,7 +48,7 @@ from streamer.table.codes.source_texts import (
 from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
-from streamer.table.stray_rows import stray_among
+from streamer.table.stray_rows import judged, suspects_among
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -312,14 +312,16 @@ class Encoder:
     def columns(self, frame: pd.DataFrame, first_row: int = 1) -> EncodedColumns:
         """A whole table of texts or typed values, or the part of one that begins with data row `first_row`.
 
-        Raises ConfigError for a missing column, a refused value and a repeated source key, with column and data row.
+        Raises ConfigError for a missing column, RowRefused for a refused value and a repeated source key, with column
+        and data row.
         """
         try:
             return self._columns_of(frame, first_row)
         except _CellRefused as refused:
-            stray = stray_among(frame).get(refused.at)
+            at = first_row - 1 + refused.at
+            stray = judged(suspects_among(frame, first_row - 1), first_row - 1 + len(frame)).get(at)
             what = "" if stray is None else f"; the row seems to be {stray}: remove it from the source"
-            raise ConfigError(f"data row {first_row + refused.at}: {refused.why}{what}") from None
+            raise RowRefused(f"data row {at + 1}: {refused.why}{what}") from None
 
     def _columns_of(self, frame: pd.DataFrame, first_row: int) -> EncodedColumns:
         self.named_columns(frame)

@@ -45,6 +45,7 @@ from streamer.table.parquet_files import (
     read_parquet,
     read_part,
 )
+from streamer.table.stray_rows import TITLES
 from streamer.table.workbooks import rows_of_workbook
 
 EXCEL = ".xlsx"
@@ -397,9 +398,11 @@ def _rows_of_duckdb(
 
 
 def _frame_of_workbook(path: str, sheet: str | None, wanted: Collection[str] | None) -> pd.DataFrame:
-    header, rows = rows_of_workbook(path, sheet, wanted)
+    header, rows, titles = rows_of_workbook(path, sheet, wanted)
     frame = next(_frames(path, header, rows, None))
-    return frame.apply(_with_times) if len(frame) else frame
+    frame = frame.apply(_with_times) if len(frame) else frame
+    frame.attrs[TITLES] = titles
+    return frame
 
 
 def _with_times(cells: pd.Series[Any]) -> pd.Series[Any]:

@@ -1,13 +1,15 @@
 """Rows of a file that are no data: titles above the header, a second header, units, totals, a note at the end.
 
 Those below the header are named by number and kind, and never quoted. None is left out by itself: a row may look like
-a total and be somebody's. `init` drafts from the other rows.
+a total and be somebody's. `init` drafts from the other rows. A table in parts has the same ones: what a part alone
+shows are suspects, which are judged when the number of all rows is known.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from streamer.table.codes.source_texts import cell_text, plain_letters
@@ -19,15 +21,17 @@ HEADER, UNITS, TOTAL, NOTE = "the header again", "a second header or units", "a 
 
 ENDS_LOOKED_AT = 5
 """The last rows, of which one may be a note."""
-ONE_IN_TOTALS = 20
-"""Totals are few; what one in ONE_IN_TOTALS rows has is a category."""
+ONE_IN_TOTALS, TOTALS_MAX = 20, 1_000
+"""Totals are few; what one in ONE_IN_TOTALS rows has, or more than TOTALS_MAX, is a category."""
 ROWS_COMPARED = 1_000
-"""The rows that show what a column holds."""
+"""The first rows, which show what a column holds."""
 LABELS_IN = 2
 """The label of a total is in one of the first columns."""
 TITLE_ROWS_MAX = 20
 NAMES_MIN = 3
 """Titles have one cell; what has fewer than NAMES_MIN is no header that they could stand above."""
+TITLES = "titles"
+"""The name of the attribute of a DataFrame, in pandas' `attrs`, that says which titles were above its header."""
 
 _TOTAL_LABELS = (
     "total totals grandtotal subtotal sum average mean all count summe gesamt gesamtsumme zwischensumme insgesamt",
@@ -53,18 +57,30 @@ def stray_rows(columns: Mapping[str, Sequence[str]]) -> dict[int, str]:
     >>> stray_rows({"id": ["1", "id", "2", "Summe"], "age": ["30", "age", "40", "70"], "sex": ["f", "sex", "m", ""]})
     {1: 'the header again', 3: 'a total'}
     """
+    return judged(_suspects(columns, 0), max(map(len, columns.values()), default=0))
+
+
+def judged(suspects: Mapping[int, str], n: int) -> dict[int, str]:
+    """The rows of a table of n that seem to be no data, of the suspects of all its parts."""
+    totals = sum(what == TOTAL for what in suspects.values())
+    is_category = totals > min(TOTALS_MAX, max(n, ONE_IN_TOTALS) // ONE_IN_TOTALS)
+    found = {number: what for number, what in suspects.items() if not (is_category and what == TOTAL)}
+    end = next(number for number in range(n - 1, -2, -1) if number not in found or number < n - ENDS_LOOKED_AT)
+    return {number: what for number, what in sorted(found.items()) if what != NOTE or number > end}
+
+
+def _suspects(columns: Mapping[str, Sequence[str]], first: int) -> dict[int, str]:
+    """The rows of a part of a table that may be no data; first: the number of its first row, from 0."""
     n = max(map(len, columns.values()), default=0)
     found = dict.fromkeys(_headers(columns, n), HEADER)
-    if n > 1 and 0 not in found and _is_of_units([texts[0] for texts in columns.values()], columns):
+    if first == 0 and n > 1 and 0 not in found and _is_of_units([texts[0] for texts in columns.values()], columns):
         found[0] = UNITS
-    found |= dict.fromkeys(_totals(columns, n), TOTAL)
-    for number in range(n - 1, max(0, n - ENDS_LOOKED_AT) - 1, -1):
+    found |= dict.fromkeys(islice(_totals(columns), TOTALS_MAX + 1), TOTAL)
+    for number in range(max(0, n - ENDS_LOOKED_AT), n):
         row = [text for texts in columns.values() if (text := texts[number]).strip()]
         if len(row) == 1 < len(columns) and is_note(row[0]):
             found.setdefault(number, NOTE)
-        elif number not in found:
-            break
-    return dict(sorted(found.items()))
+    return {first + number: what for number, what in found.items()}
 
 
 def titles_above(rows: Sequence[Sequence[str]], below: Sequence[str]) -> int:
@@ -85,12 +101,29 @@ def titles_above(rows: Sequence[Sequence[str]], below: Sequence[str]) -> int:
     return len(above) if named and not any(name.replace(".", "").isdecimal() for name in header) else 0
 
 
+def said_of_titles(titles: Sequence[Sequence[str]], first: int, what: str) -> str:
+    """A sentence about the rows above a header, the first of which is line `first` of a file; "" if all are blank."""
+    if not any(cell.strip() for cells in titles for cell in cells):
+        return ""
+    header = first + len(titles)
+    which = f"{what} {first} was skipped as a title"
+    if len(titles) > 1:
+        which = f"{what}s {first} to {header - 1} were skipped as titles"
+    return f"{which}, and {what} {header} was taken for the header"
+
+
 def stray_among(frame: pd.DataFrame) -> dict[int, str]:
     """The same of a DataFrame of texts, as files have them; rows of a database or of Parquet, with types, are data."""
+    return judged(suspects_among(frame), len(frame))
+
+
+def suspects_among(frame: pd.DataFrame, first: int = 0) -> dict[int, str]:
+    """The rows of a part of such a table that may be no data; first: the number of its first row, from 0."""
     if not all("object" in str(dtype) or "str" in str(dtype) for dtype in frame.dtypes):
         return {}
     columns = {str(name): cells.to_numpy(dtype=object) for name, cells in frame.items()}
-    return stray_rows({name: [c if type(c) is str else cell_text(c) for c in cells] for name, cells in columns.items()})
+    texts = {name: [c if type(c) is str else cell_text(c) for c in cells] for name, cells in columns.items()}
+    return _suspects(texts, first)
 
 
 def said_of(found: Mapping[int, str]) -> str:
@@ -118,7 +151,8 @@ def _is_of_units(row: Sequence[str], columns: Mapping[str, Sequence[str]]) -> bo
     """True if a first row has units, or words where all others have digits."""
     filled = [text.strip() for text in row if text.strip(" -")]
     if filled and all(map(_UNIT.fullmatch, filled)) and (len(filled) > 1 or len(row) > 2):
-        return not any(text in texts[1:] for text, texts in zip(row, columns.values(), strict=True) if text.strip(" -"))
+        below = (texts[1:ROWS_COMPARED] for texts in columns.values())
+        return not any(text in some for text, some in zip(row, below, strict=True) if text.strip(" -"))
     of_digits = worded = 0
     for text, texts in zip(row, columns.values(), strict=True):
         others = texts[1:ROWS_COMPARED]
@@ -129,13 +163,11 @@ def _is_of_units(row: Sequence[str], columns: Mapping[str, Sequence[str]]) -> bo
     return worded >= 2 and 2 * worded > of_digits
 
 
-def _totals(columns: Mapping[str, Sequence[str]], n: int) -> list[int]:
+def _totals(columns: Mapping[str, Sequence[str]]) -> Iterator[int]:
     """Rows that have the label of a total in one of the first columns."""
-    found = []
     for texts in [*columns.values()][:LABELS_IN]:
         known = set(filter(_is_total, set(texts)))
-        found += [number for number, text in enumerate(texts) if text in known] if known else []
-    return found if ONE_IN_TOTALS * len(found) <= max(n, ONE_IN_TOTALS) else []
+        yield from (number for number, text in enumerate(texts) if text in known) if known else ()
 
 
 def _is_total(text: str) -> bool:

@@ -21,7 +21,7 @@ from xml.sax.saxutils import unescape
 
 from streamer.errors import ConfigError, UsageError, needs_extra
 from streamer.table.codes import cell_text, time_text
-from streamer.table.stray_rows import TITLE_ROWS_MAX, titles_above
+from streamer.table.stray_rows import TITLE_ROWS_MAX, said_of_titles, titles_above
 
 Cells = tuple[Any, ...]
 
@@ -46,9 +46,10 @@ class Odd(NamedTuple):
 
 def rows_of_workbook(
     path: str, sheet: str | None, wanted: Collection[str] | None = None
-) -> tuple[list[str], Iterator[Cells]]:
-    """The header of a sheet and its rows; sheet: None if there is only one; wanted: the columns that must be whole.
+) -> tuple[list[str], Iterator[Cells], str]:
+    """The header of a sheet, its rows, and a sentence about the titles above the header, "" if there are none.
 
+    sheet: None if there is only one; wanted: the columns that must be whole. Blank rows are no rows, but of one column.
     Raises ConfigError, UsageError, LibraryMissing.
     """
     with needs_extra("excel"):
@@ -75,7 +76,9 @@ def rows_of_workbook(
     while header and not header[-1] and not any(row[len(header) - 1] is not None for row in shown):
         header.pop()
     _require_results(path, header, odd, left, wanted)
-    return header, (tuple(row[: len(header)]) for row in shown[titles + 1 :] if any(cell is not None for cell in row))
+    below = (tuple(row[: len(header)]) for row in shown[titles + 1 :])
+    filled = (row for row in below if len(header) == 1 or any(cell is not None for cell in row))
+    return header, filled, said_of_titles(first[:titles], top + 1, "row")
 
 
 def _require_results(

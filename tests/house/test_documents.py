@@ -29,8 +29,10 @@ from worlds.checkout import PATIENTS, ROOT, put_streamer
 from worlds.documents import (
     ALL,
     BY_HAND,
+    block_for,
     blocks,
     blocks_alone,
+    blocks_elsewhere,
     calls_in,
     check_options,
     check_whole,
@@ -148,6 +150,26 @@ def test_the_readmes_python_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
 def test_no_other_document_has_blocks_that_no_one_runs() -> None:
     with_blocks = [name_of(path) for path in BY_HAND if blocks_alone(path.read_text("utf-8"))]
     assert sorted(with_blocks) == sorted(["README.md", "docs/tutorial.md", "docs/how-to/watching.md", HISTORY])
+
+
+@pytest.mark.parametrize("path", BY_HAND, ids=name_of)
+def test_a_block_is_run_by_a_test_that_names_its_page_or_line_by_line(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert "no-run" not in text
+    for test, _ in blocks_elsewhere(text):
+        assert name_of(path) in text_of(test), test
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(BLOCKS_SECONDS_MAX + 60)
+@pytest.mark.parametrize("call", block_for(__file__, "docs/how-to/developing.md").splitlines())
+def test_the_printed_calls_of_tests_find_some(call: str) -> None:
+    """They are collected, not run: they are tests themselves."""
+    environment = os.environ | {"PYTEST_ADDOPTS": "--collect-only -qq"}
+    run = subprocess.run(
+        ["bash", "-euc", call], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BLOCKS_SECONDS_MAX
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_developing_names_the_files_that_are_touched() -> None:

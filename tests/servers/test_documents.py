@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ import pandas as pd
 import pytest
 
 from docs.generate.commands import all_commands
+from servers.broker import processes
 from servers.broker.servers import Servers, free_ports
 from streamer.cli.support.signals import INTERRUPTED
 from worlds.checkout import PATIENTS, ROOT
-from worlds.documents import Shown, shown
+from worlds.documents import Shown, block_for, shown
 from worlds.kafka_and_redis import fresh_name
 from worlds.quick_streamer import quick_streamer
 from worlds.workers import ENDS_SECONDS_MAX, wait_until
@@ -157,12 +159,22 @@ class Life:
 
     def text_of(self, one: Shown) -> str:
         """The command with what is put in."""
-        text = one.text
-        for said, real in self.put_in.items():
-            text = text.replace(said, real)
+        text = self.put_into(one.text)
         if A_GROUP in text:
             text = text.replace(A_GROUP, self.json_of("streamer groups --json")["shown"][0]["qi_group"])
         return text
+
+    def put_into(self, text: str) -> str:
+        """A text with the addresses, the port and the name that are put in."""
+        for said, real in self.put_in.items():
+            text = text.replace(said, real)
+        return text
+
+    def said_by(self, call: str) -> str:
+        """What a call says, which must succeed."""
+        with ended(self.begin(self.put_into(call))) as running:
+            assert running.process.wait(COMMAND_SECONDS_MAX) == 0, running.said()
+        return running.said()
 
     def begin(self, text: str) -> Running:
         output = self.folder / f"output-{next(self._numbers)}.txt"
@@ -271,6 +283,52 @@ def test_every_command_that_a_text_shows_runs(life: Life) -> None:
     for one in without_a_table:
         life.run(one)
     assert not life.failures, "\n\n".join(life.failures)
+
+
+# -- blocks that need a table of their own -----------------------------------------------------------------------------
+
+
+def run_block(life: Life, document: str, has: str, *before: str) -> str:
+    """Runs a block as it is printed after some calls; returns all that is said."""
+    said = ""
+    for call in (*before, *block_for(__file__, document, has).splitlines()):
+        said += life.said_by(call)
+    return said
+
+
+@pytest.mark.slow
+def test_an_input_is_compacted_as_the_page_says(life: Life) -> None:
+    said = run_block(life, "docs/operations.md", "--compact-changes")
+    assert f"{life.name}.changes" in said
+
+
+@pytest.mark.slow
+def test_several_hosts_load_a_table_as_the_page_says(life: Life) -> None:
+    rows = pd.read_csv(PATIENTS / "rows.csv")
+    many = pd.concat([rows.assign(id=rows["id"] + 1000 * i) for i in range(40)])
+    many.to_parquet(life.folder / "people.parquet", index=False)
+    run_block(life, "docs/how-to/big-tables.md", "--prepare", "streamer topics create --table mine --shards 32")
+    found = life.json_of("streamer status --table mine --json")["shards"]
+    assert (len(found), sum(shard["rows"] for shard in found)) == (32, len(many))
+
+
+@pytest.mark.slow
+def test_a_topic_is_compressed_as_the_page_says(life: Life, tmp_path: Path) -> None:
+    script = f'#!/bin/sh\nexec java -Xmx256m -cp "{processes.CLASSES}" kafka.admin.ConfigCommand "$@"\n'
+    (tmp_path / "bin" / "kafka-configs").write_text(script)
+    (tmp_path / "bin" / "kafka-configs").chmod(0o755)
+    life.put_in |= {"kafka:9092": life.put_in["127.0.0.1:9092"], "mine.live": f"{life.name}.live"}
+    said = run_block(life, "docs/how-to/sizing.md", "zstd", "streamer topics create --table mine --shards 1")
+    assert "Completed updating config for topic" in said
+
+
+@pytest.mark.slow
+def test_the_sealed_table_is_read_in_python_as_the_page_says(life: Life) -> None:
+    for call in ("topics create --table mine --shards 1", "load mine/rows.csv --table mine"):
+        life.said_by(f"streamer {call}")
+    (life.folder / "read.py").write_text(life.put_into(block_for(__file__, "docs/how-to/sealed.md")), "utf-8")
+    said = life.said_by(f'cd mine && PYTHONPATH="{ROOT}" "{sys.executable}" ../read.py')
+    assert f"[{len(pd.read_csv(PATIENTS / 'rows.csv'))} rows" in said
 
 
 def test_few_commands_are_not_run_and_each_for_a_reason_that_is_still_one() -> None:

@@ -1,6 +1,7 @@
 """The documents that people read, and the commands that they show: lines of shell blocks, and calls in backticks.
 
-A block behind `<!-- runs: no servers -->` runs whole and as it stands. In all others each line is a command by itself.
+A block behind `<!-- runs: no servers -->` runs whole and as it stands, one behind `<!-- runs: FILE -->` in that file of
+tests. In all others each line is a command by itself.
 An inline call is one that says more than a command's name.
 """
 
@@ -37,6 +38,7 @@ ALL = (
 """Every document, those of docs/ first."""
 
 ALONE = "<!-- runs: no servers -->\n"
+ELSEWHERE = r"^<!-- runs: (tests/\S+) -->\n```(?:sh|python)\n(.*?)^```$"
 PROGRAMS = ("streamer ", "make ", "docker ", "pip ", "kafka-", "examples/")
 """What a call in backticks begins with."""
 
@@ -72,9 +74,21 @@ def blocks_alone(text: str) -> list[str]:
     return re.findall(rf"^{re.escape(ALONE)}```sh\n(.*?)^```$", text, re.M | re.S)
 
 
+def blocks_elsewhere(text: str) -> list[tuple[str, str]]:
+    """The blocks that a test of their own runs, behind the names of its file."""
+    return re.findall(ELSEWHERE, text, re.M | re.S)
+
+
+def block_for(test: str, document: str, has: str = "") -> str:
+    """The block of a document that a file of tests runs, with these words; there must be one."""
+    found = blocks_elsewhere((ROOT / document).read_text("utf-8"))
+    (block,) = (block for name, block in found if name == name_of(Path(test)) and has in block)
+    return block
+
+
 def commands_of_blocks(text: str) -> Iterator[str]:
     """Every line of the shell blocks that are not run whole."""
-    for block in blocks(text.replace(f"{ALONE}```sh", "```run"), "sh"):
+    for block in blocks(re.sub(r"^<!-- runs: .* -->\n```sh$", "```run", text, flags=re.M), "sh"):
         yield from filter(None, (re.split(r"(?:^|\s+)#\s", line)[0].strip() for line in block.splitlines()))
 
 

@@ -31,7 +31,7 @@ from streamer.cli.support.tables import Line, figure, plural, show
 from streamer.copies import is_parquet, write_parquet, write_published
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
-from streamer.errors import UsageError
+from streamer.errors import RowRefused, UsageError
 from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
@@ -59,7 +59,6 @@ from streamer.table.files import (
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, column_names
-from streamer.table.stray_rows import stray_among
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -158,7 +157,10 @@ def command(**given: Any) -> None:
     schema = with_k(load_table(asked.table, needs_key=False), asked.k)
     with stages() as progress:
         anonymize = _whole if asked.fragment_rows is None else _by_fragments
-        facts = anonymize(asked, schema, chosen, options, progress) | {"seconds": progress.seconds}
+        try:
+            facts = anonymize(asked, schema, chosen, options, progress) | {"seconds": progress.seconds}
+        except RowRefused as refused:
+            raise RowRefused(f"{refused}; {skip_refused.WAY_PAST}") from None
     with words_beside(asked.out):
         show(facts, _lines(facts))
     if asked.report is not None:
@@ -211,7 +213,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
-            stray = stray_among(frame)
+            strays = data_warnings.stray_warnings_of(frame, refused)
             frame = data_warnings.without_refused(frame, refused)
             encoded = Encoder(schema).columns(frame)
             unlisted = data_warnings.unknown_category_rows(schema, frame)
@@ -228,7 +230,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             )
             facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
             n = len(microdata)
-            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused, stray)
+            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused, strays)
             found = findings(microdata, recoding, form, header)
             facts |= cautions(schema, form, found, stood)._asdict()
         wanted = report is not None and form != LOSSY_JOIN and not asked.no_costs
@@ -282,7 +284,8 @@ def _by_fragments(
         how = asked.workers, asked.index, left_out is not None, asked.force, spark, encoding, report is not None
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
-        about = done.unlisted, done.rows, done.rows, done.spelt, done.refused, done.stray
+        strays = data_warnings.stray_warnings(done.stray, done.titles, done.refused)
+        about = done.unlisted, done.rows, done.rows, done.spelt, done.refused, strays
         facts |= _about_rows(asked, schema, *about)
         found = done.report.findings(column_names(data, encoding))
         facts |= {"published": {out.name: done.columns}, "report": None}
@@ -300,14 +303,13 @@ def _by_fragments(
 
 def _about_rows(
     asked: GivenOptions, schema: Table, unlisted: Mapping[str, int], rows: int, of: int,
-    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow], stray: Mapping[int, str],
+    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow], strays: list[str],
 ) -> dict[str, Any]:  # fmt: skip
     """The facts about the rows of a run. rows: that may be unlisted; of: all of the file.
 
-    spelt: of `several_spellings`.
+    spelt: of `several_spellings`; strays: of `stray_warnings`.
     """
-    warnings = data_warnings.stray_warnings(stray, refused)
-    warnings += data_warnings.spelling_warnings(schema, spelt)
+    warnings = [*strays, *data_warnings.spelling_warnings(schema, spelt)]
     warnings += data_warnings.unknown_category_warnings(schema, unlisted, rows, "rows")
     left_out = asked.left_out and skip_refused.facts_of(refused, of, asked.left_out)
     return {"unlisted": unlisted, "warnings": warnings, "left_out": left_out}

@@ -48,7 +48,6 @@ from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, 
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, SealedRules, Table
 from streamer.table.sources import RowSource
-from streamer.table.stray_rows import stray_among
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000  # accepted rows from which costs are computed, the first ones
@@ -95,7 +94,7 @@ def try_data(
         "refused": by_reason(refused),
         "warnings": [
             *about_key,
-            *data_warnings.stray_warnings(stray_among(frame)),
+            *data_warnings.stray_warnings_of(frame),
             *_warnings(table, individuals, shortfall),
             *_alpha_warnings(table, accepted),
             *data_warnings.warning_of_keys(accepted.source_keys.different, table),

@@ -24,7 +24,7 @@ from streamer.table.draft.hints import is_no_header
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.sources import RowSource
-from streamer.table.stray_rows import said_of, stray_rows
+from streamer.table.stray_rows import TITLES, said_of, stray_rows
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
@@ -106,6 +106,8 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
     _write(files)
     with words_beside(out):
         _print(out, source_key, columns, data)
+        if titles := frame.attrs.get(TITLES):
+            say(f"warning: {titles}")
         if stray:
             say(f"warning: {said_of(stray)}; the draft is made from the others")
 

@@ -45,7 +45,6 @@ from streamer.table.encode import Encoder
 from streamer.table.files import PARQUET, STDIN, atomic_writer, is_named
 from streamer.table.schema import Table
 from streamer.table.sources import read_rows
-from streamer.table.stray_rows import stray_among
 from streamer.table.yaml.loading import files_of, load_table
 
 # -- routing ----------------------------------------------------------------------------------------------------------
@@ -413,7 +412,7 @@ def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
         found += data_warnings.warning_of_keys(map(cell_text, rows[table.source_key[0]]), table)
     found += data_warnings.spelling_warnings(table, data_warnings.several_spellings(table, rows))
     unlisted = data_warnings.unknown_category_rows(table, rows)
-    found += data_warnings.stray_warnings(stray_among(rows))
+    found += data_warnings.stray_warnings_of(rows)
     return [*found, *data_warnings.unknown_category_warnings(table, unlisted, len(rows), "rows")]
 
 

@@ -24,6 +24,8 @@ skip_refused_option = click.option(
     help="Leave out refused rows, and list them here: data row, reason, column; no values.",
 )
 
+WAY_PAST = "`--skip-refused LIST.csv` leaves out all refused rows, and lists them with the reasons"
+
 
 def refused_among(table: Table, frame: pd.DataFrame, progress: Stages, upserts: bool = False) -> list[RefusedRow]:
     """The rows that table.yaml refuses, found in a stage of its own."""

@@ -142,7 +142,7 @@ class Outcome:
     unknown_key: bool = False  # the row that it should have found was not there
     respelt_key: bool = False  # but one whose key is the same in another spelling
     old_read: bool = False  # a row as it was before a change, or before it was deleted
-    explains: bool = False  # why a later key may be unknown: a row was deleted, or came again
+    explains: bool = False  # why a later key may be unknown: a row was deleted at no known position, or came again
 
 
 _RESPELT = (
@@ -323,9 +323,9 @@ class Engine:
             case changes.Remove():
                 index = self.rows.index_of.get(change.source_key)
                 if index is None:
-                    return self._missed(change.source_key, applied=False) if change.was_there else IGNORED
+                    return self._missed(change, IGNORED) if change.was_there else IGNORED
                 self._take_out([index])
-                return EXPLAINS
+                return EXPLAINS if change.position is None else APPLIED
             case changes.DeleteWhere() | changes.ModifyWhere() | changes.Truncate():
                 return self._statement(change)
             case changes.Nothing():
@@ -392,11 +392,14 @@ class Engine:
                 self._take_out([index])
             self._insert(change.source_key, change.row)
         if not found:
-            return self._missed(change.source_key, applied=True)
+            return self._missed(change, APPLIED)
         return EXPLAINS if came_again else APPLIED
 
-    def _missed(self, source_key: str, *, applied: bool) -> Outcome:
-        return Outcome(applied, unknown_key=True, respelt_key=self._is_respelt(source_key))
+    def _missed(self, change: changes.Upsert | changes.Remove, outcome: Outcome) -> Outcome:
+        """The outcome of a change whose row is not there, unless the same or a later one has come before."""
+        if self._last_changes.is_repeated(tie_hash(self._secret, change.source_key), change.position):
+            return outcome
+        return Outcome(outcome.applied, unknown_key=True, respelt_key=self._is_respelt(change.source_key))
 
     def _is_respelt(self, source_key: str) -> bool:
         """True if there is a row whose key is the same in another spelling; some look-ups, no scan."""

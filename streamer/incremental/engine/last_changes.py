@@ -59,6 +59,11 @@ class LastChanges:
         known = self._of.get(row, None if is_there else self._forgotten)
         return known is not None and position.is_before(known)
 
+    def is_repeated(self, row: int, position: SourcePosition | None) -> bool:
+        """True if a change of a row that is not there came before, or one that is later."""
+        known = self._of.get(row, self._forgotten)
+        return known is not None and position is not None and (position == known or position.is_before(known))
+
     def seen(self, position: SourcePosition) -> None:
         """A row that a snapshot has read is taken."""
         if self.last is None or self.last.is_before(position):

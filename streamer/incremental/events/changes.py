@@ -141,7 +141,7 @@ class Counts(msgspec.Struct, frozen=True):
     unlisted: Mapping[str, int] = {}  # of the applied: by column, an unknown category
     respelt_keys: int = 0  # of the unknown keys: those of rows, in another spelling
     old_reads: int = 0  # of the ignored: rows that a snapshot has read, and that were changed or deleted since
-    explaining: int = 0  # deletions of rows and rows that came again: each may be why a later key is unknown
+    explaining: int = 0  # deletions at no known position and rows that came again: why later keys may be unknown
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +21,8 @@ from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from streamer.incremental.connect.connectors import MARIADB
 from streamer.table.sources import PASSWORDS, SYSTEMS, RowSource
 from worlds.calls import streamer
-from worlds.checkout import PATIENTS
+from worlds.checkout import PATIENTS, ROOT, put_streamer
+from worlds.documents import block_for
 
 pytestmark = [pytest.mark.servers, pytest.mark.night, pytest.mark.timeout(300)]
 
@@ -66,6 +69,21 @@ def test_a_table_and_a_query_give_the_published_table_of_the_same_rows(database:
     drafted = streamer("init", f"{url}?table=people", "-o", tmp_path, **database.environment)
     assert drafted.exit_code == 0, drafted.output
     assert PASSWORD not in drafted.output + (tmp_path / "table.yaml").read_text()
+
+
+def test_a_first_anonymous_table_is_made_as_the_page_says(database: Served, tmp_path: Path) -> None:
+    if "postgresql" not in database.url:
+        pytest.skip("the page shows Postgres")
+    block = block_for(__file__, "docs/how-to/any-table.md")
+    assert block.count("postgresql://me@db.example/clinic?table=patients") == 2
+    call = block.replace("postgresql://me@db.example/clinic?table=patients", f"{database.url}?table=people")
+    path = f"{put_streamer(tmp_path / 'bin')}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+    how = {"cwd": tmp_path, "env": environment, "input": f"{PASSWORD}\n", "capture_output": True, "text": True}
+    run = subprocess.run(["bash", "-euc", call], **how)  # type: ignore[call-overload]
+    assert run.returncode == 0, run.stderr
+    assert PASSWORD not in run.stdout + run.stderr
+    assert len(pd.read_csv(tmp_path / "anonymous.csv")) == len(pd.read_csv(PATIENTS / "rows.csv"))
 
 
 @pytest.mark.parametrize(

@@ -383,6 +383,21 @@ def test_a_folder_that_was_written_here_is_replaced_by_force(world: Path, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_no_step_runs_once_the_folder_is_there(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: what a report counts came later, and executors of Spark, which look for the draft, ended every job."""
+    out, steps_seen, original = tmp_path / "out", [], ProcessPool.map
+
+    def watched(self: ProcessPool, stage: str, *more: Any) -> Any:
+        steps_seen.append((stage, out.exists()))
+        return original(self, stage, *more)
+
+    monkeypatch.setattr(ProcessPool, "map", watched)
+    answer(*asked(world, saved(stays(), tmp_path / "rows", 1), out, "--index", tmp_path / "index.csv"))
+    assert [stage for stage, there in steps_seen if there] == []
+    assert any(stage.startswith("alike") for stage, _ in steps_seen)
+    assert out.exists()
+
+
 def test_a_folder_without_rows_is_refused(world: Path, tmp_path: Path) -> None:
     rows = saved(stays().iloc[:0], tmp_path / "rows", 2)
     result = streamer(*asked(world, rows, tmp_path / "out"))

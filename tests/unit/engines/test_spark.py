@@ -21,10 +21,11 @@ import pytest
 
 from worlds.calls import answer
 from worlds.checkout import PATIENTS, ROOT, put_streamer
-from worlds.documents import blocks
+from worlds.documents import block_for
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: Spark is untested")
 ROWS, SECONDS_MAX = 4_000, 540
+PAGE = "docs/how-to/big-tables.md"
 pytestmark = [
     pytest.mark.night,
     pytest.mark.timeout(SECONDS_MAX + 60),
@@ -197,8 +198,7 @@ def test_a_killed_worker_of_a_cluster_changes_no_byte(rows: Path, expected: dict
 
 def test_the_command_runs_as_the_page_prints_it_on_executors_of_their_own(rows: Path, tmp_path: Path) -> None:
     """Word for word, with its relative paths; what Spark is, its configuration says."""
-    page = (ROOT / "docs" / "how-to" / "big-tables.md").read_text("utf-8")
-    (printed,) = (block for block in blocks(page, "sh no-run") if "--engine spark" in block)
+    printed = block_for(__file__, PAGE, "--engine spark")
     shutil.copytree(PATIENTS, tmp_path / "mine")
     pd.concat(map(pd.read_parquet, sorted(rows.iterdir()))).to_csv(tmp_path / "rows.csv", index=False)
     settings = {"master": "local-cluster[2,1,1024]", "ui.enabled": "false", "executorEnv.PYTHONPATH": PATH}
@@ -216,6 +216,22 @@ def test_the_command_runs_as_the_page_prints_it_on_executors_of_their_own(rows: 
     answer("anonymize", *local)
     there, here = (boxes(tmp_path / name) for name in ("anonymous", "local"))
     pd.testing.assert_frame_equal(there, here)
+
+
+def test_a_data_frame_is_published_as_the_page_prints_it(rows: Path, tmp_path: Path) -> None:
+    printed = block_for(__file__, PAGE, "from streamer.spark").replace("/shared", str(tmp_path))
+    shutil.copytree(PATIENTS, tmp_path / "mine")
+    shutil.copytree(rows, tmp_path / "people")
+    script = "from streamer.spark import session\nspark = session('local[2]')\n"
+    script += "spark.read.parquet('people').createTempView('people')\n"
+    (tmp_path / "printed.py").write_text(f"{script}{printed}print(found.measures['rows'])\n", "utf-8")
+    environment = os.environ | {"PYTHONPATH": PATH}
+    run = subprocess.run(
+        [sys.executable, "printed.py"], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=SECONDS_MAX,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout.splitlines()[-1] == str(ROWS)
 
 
 def boxes(folder: Path) -> pd.DataFrame:

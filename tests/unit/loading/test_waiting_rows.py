@@ -22,6 +22,7 @@ from streamer.loading.waiting_rows import OwnFile, WaitingRows, at_executors, by
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, read_rows
+from streamer.table.stray_rows import judged
 from worlds.small_tables import YEARS, table
 
 PEOPLE = table(YEARS, k=2)
@@ -201,6 +202,7 @@ def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monke
 
 def test_rows_that_seem_to_be_no_data_are_counted_over_the_parts(tmp_path: Path) -> None:
     file = written(tmp_path / "rows.csv", list(range(30)))
-    file.write_text(file.read_text() + "Total,3,flu\n")
+    file.write_text(f"All of 2025\n{file.read_text()}Total,3,flu\n")
     with routed(file) as rows:
-        assert rows.counted.stray == {30: "a total"}
+        assert judged(rows.counted.stray, rows.counted.n_read) == {30: "a total"}
+        assert rows.counted.titles == "line 1 was skipped as a title, and line 2 was taken for the header"

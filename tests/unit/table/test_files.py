@@ -124,12 +124,43 @@ def test_a_header_alone_is_a_table_without_rows(saved: Callable[[str | bytes], P
 
 
 @pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("age\n1\n\n2\n", ["1", "", "2"]),
+        ("age\r\n\r\n\r\n2", ["", "", "2"]),
+        ('age\n1\n""\n', ["1", ""]),
+        ("age\n1\n", ["1"]),
+        ("a,b\n1,2\n\n3,4\n\n", ["1", "3"]),
+        ('"City, country"\nParis\n\n"Rome, Italy"\n', ["Paris", "", "Rome, Italy"]),
+    ],
+)
+def test_a_blank_line_is_a_row_of_one_column_alone(tmp_path: Path, text: str, cells: list[str]) -> None:
+    """Before: it was no row, and a person without a value was lost in silence."""
+    (tmp_path / "rows.csv").write_bytes(text.encode())
+    assert read_rows(tmp_path / "rows.csv").iloc[:, 0].tolist() == cells
+    parts = pd.concat(csv_chunks(tmp_path / "rows.csv", 2))
+    assert parts.iloc[:, 0].tolist() == cells
+
+
+@pytest.mark.parametrize(
     ("content", "complaint"),
     [
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("id,age,id\n", "names the column 'id' twice"),
         ("id,age\n1,2\n3\n", "line 3: has 1 cells; the header has 2"),
+        ("Patients\nid,age\n1,2\n", "line 2: has 2 cells; the header has 1; if there are titles above the header"),
+        ("Ward\nid;age;ill\n7;secret;flu\n", "line 1: has one cell, and the lines below it have more"),
+        ("Ward\n\nid\tage\till\r\n7\tsecret\tflu\n", "line 1: has one cell, and the lines below it have more"),
+        ("Ward 7, all\nid,age,ill\n7,secret,flu\n", "line 2: has 3 cells; the header has 2; if there are titles"),
+        ('Ward\n"id";"age"\n"7";"secret"\n', "line 2: not valid CSV .a quotation mark out of place, or a title"),
+        ('"id,age,sex"\n1,secret,f\n', "line 1: the line is in quotation marks as a whole"),
+        ('"id,age,sex"\n"1,secret,f"\n', "line 1: the line is in quotation marks as a whole"),
+        ('"id;""the age"";sex"\r\n"1;""secret;x"";f"\r\n', "line 1: the line is in quotation marks as a whole"),
+        ('Patients of 2025\n"id,age,sex"\n"1,secret,f"\n', "line 2: the line is in quotation marks as a whole"),
+        ('id,age,ill\n1,2,f\n"secret Lee,3,""flu, bad"""\n', "line 3: the line is in quotation marks as a whole"),
+        ("age\n1\n\n", "line 3: is blank, and the last one"),
+        ("age\r\n1\r\n\r\n\r\n", "line 4: is blank, and the last one"),
         ("id,age\n1,2,secret\n", "line 2: has 3 cells; the header has 2"),
         ('id,age\n1,"secret\n', "line 2: not valid CSV"),
         (b"id\n\xff\n", "not UTF-8"),

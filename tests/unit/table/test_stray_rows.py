@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
 from streamer.table.csv_files import csv_chunks, csv_header, read_csv
-from streamer.table.stray_rows import HEADER, NOTE, TOTAL, UNITS, said_of, stray_rows
+from streamer.table.stray_rows import (
+    ENDS_LOOKED_AT,
+    HEADER,
+    NOTE,
+    TITLES,
+    TOTAL,
+    TOTALS_MAX,
+    UNITS,
+    judged,
+    said_of,
+    stray_among,
+    stray_rows,
+    suspects_among,
+)
 
 PEOPLE = [[str(i), f"{20 + i}", "fm"[i % 2], f"{50 + i},5"] for i in range(40)]
 NAMES = ("id", "Alter", "sex", "weight")
@@ -82,6 +96,7 @@ HEAD, BODY = "id;age;sex", "1;30;f\n2;31;m\n"
         ("All patients;;\nWard 7;;\n", "cp1252"),
         ('"All patients";"";""\n', "utf-16"),
         ("\n\n", "utf-8"),
+        ('"All patients, 2024"\n', "utf-8"),
         ("sep=;\nPatients 2024\n", "utf-8"),
     ],
 )
@@ -138,3 +153,49 @@ def test_a_ragged_file_is_still_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(ConfigError, match=r"line [23]: has \d cells"):
         read_csv(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("above", "what"),
+    [
+        ("Patients of 2025\n", "line 1 was skipped as a title, and line 2 was taken for the header"),
+        ("Patients of 2025\n\n", "lines 1 to 2 were skipped as titles, and line 3 was taken for the header"),
+        ("sep=;\nWard 7, all\n", "line 2 was skipped as a title, and line 3 was taken for the header"),
+        ("\n\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_table_says_which_lines_are_titles(tmp_path: Path, above: str, what: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{above}{HEAD}\n{BODY}")
+    assert read_csv(path).attrs.get(TITLES, "") == what
+    assert [part.attrs.get(TITLES, "") for part in csv_chunks(path, 1)][:2] == [what, ""]
+
+
+TEN = [["1", "20", "f"]] * 10
+IN_PARTS = {
+    "units below the first part": [*TEN, ["", "Jahre", "[kg]"], *TEN],
+    "a note in the middle": [*TEN, ["Source: ward 7", "", ""], *TEN, *TEN, ["Source: ward 8", "", ""]],
+    "notes over two parts": [*TEN, *(["Source: ward 7", "", ""] for _ in range(4))],
+    "totals that are a category": [["total", "20", "f"], *TEN, *TEN, ["total", "20", "f"], *TEN],
+    "two totals among fifty": [*TEN, ["total", "1", "f"], *TEN * 4, ["total", "1", "f"]],
+    "one row": [["Source: ward 7", "", ""]],
+    "no rows": [],
+}
+
+
+@pytest.mark.parametrize("rows", IN_PARTS.values(), ids=IN_PARTS)
+@pytest.mark.parametrize("size", [1, 4, 11, 13])
+def test_a_table_in_parts_has_the_same_rows_that_are_no_data(rows: list[list[str]], size: int) -> None:
+    """Before: units below each part, notes at the end of each part, and totals counted part by part were named."""
+    whole = pd.DataFrame(rows, columns=["id", "age", "sex"], dtype=object)
+    suspects: dict[int, str] = {}
+    for first in range(0, len(rows), size):
+        suspects |= suspects_among(whole[first : first + size], first)
+    assert judged(suspects, len(rows)) == stray_among(whole)
+
+
+def test_what_very_many_rows_have_is_a_category_and_is_not_kept() -> None:
+    many = pd.DataFrame({"id": ["total"] * TOTALS_MAX * 3, "age": ["1", "2", "3"] * TOTALS_MAX}, dtype=object)
+    assert len(suspects_among(many)) <= TOTALS_MAX + 1 + ENDS_LOOKED_AT
+    assert stray_among(many) == {}

@@ -27,6 +27,15 @@ def test_a_sheet_of_a_workbook_is_read_by_types(tmp_path: Path) -> None:
     assert source.stem == "clinic"
 
 
+def test_titles_of_a_sheet_are_said_and_an_empty_cell_of_one_column_is_a_null(tmp_path: Path) -> None:
+    rows = cells(3, "'Patients of 2025") + cells(5, "'id", "'age", "'sex") + cells(6, "1", "30", "'f")
+    frame = RowSource(workbook(tmp_path / "titled.xlsx", s=rows)).rows()
+    assert list(frame.columns) == ["id", "age", "sex"]
+    assert frame.attrs["titles"] == "rows 3 to 4 were skipped as titles, and row 5 was taken for the header"
+    ages = workbook(tmp_path / "one.xlsx", s=cells(1, "'age") + cells(2, "30") + cells(4, "31"))
+    assert RowSource(ages).rows()["age"].tolist() == [30, None, 31]
+
+
 def test_of_several_sheets_one_must_be_named(tmp_path: Path) -> None:
     place = workbook(tmp_path / "clinic.xlsx", old=cells(1, "'id") + cells(2, "1"), new=cells(1, "'id") + cells(2, "2"))
     with pytest.raises(UsageError, match="say which sheet by --sheet: 'old', 'new'"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer.engines import local
 from streamer.table.codes import TemporalAttribute
 from streamer.table.yaml.loading import load_table
 from worlds.calls import answer, streamer
@@ -82,12 +83,64 @@ def test_a_row_that_is_no_data_is_said_where_it_is_refused_and_where_it_is_accep
         assert said in " ".join(done.output.split())
 
 
-def test_the_same_is_said_of_a_table_in_fragments(tmp_path: Path) -> None:
-    rows = "".join(f"{i},{20 + i % 50},{'fm'[i % 2]}\n" for i in range(1500))
-    (tmp_path / "people.csv").write_text(f"Visits 2024,,\nid,age,sex\n{rows}Summe,45,f\n")
+TITLED = "line 1 was skipped as a title, and line 2 was taken for the header"
+
+
+def test_the_same_is_said_of_a_table_in_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "CHUNK_ROWS", 400)  # each part ends with words alone, and one begins with units
+    rows = [f"{i},{20 + i % 50},{'fm'[i % 2]}\n" for i in range(1500)]
+    rows[395:400], rows[400] = ["Source: ward 7,,\n"] * 5, "[years],,\n"
     data = tmp_path / "people.csv"
+    data.write_text(f"Visits 2024,,\nid,age,sex\n{''.join(rows)}Summe,45,f\n")
     assert streamer("init", data, "-o", tmp_path / "mine").exit_code == 0
-    words = ["--table", tmp_path / "mine", data, "-o", tmp_path / "out", "--fragment-rows", 1000, "--workers", 1]
-    found = answer("anonymize", *words)
-    assert found["measures"]["rows"] == 1501
-    assert any("data row 1501 (a total)" in warning for warning in found["warnings"])
+    (tmp_path / "mine" / "table.yaml").write_text(TABLE)
+    words = ["--table", tmp_path / "mine", data, "--fragment-rows", 1000, "--workers", 1]
+    found = answer("anonymize", *words, "-o", tmp_path / "out")
+    whole = answer("anonymize", *words[:3], "-o", tmp_path / "out.csv")
+    assert found["measures"]["rows"] == whole["measures"]["rows"] == 1501
+    said = "data row 1501 (a total) seems to be no data: remove it from the source"
+    assert found["warnings"] == whole["warnings"] == [TITLED, said]
+
+
+TABLE = (
+    "table: people\ncolumns:\n  age: {role: quasi-identifier, type: integer, domain: [0, 119], grid: 1, null_as: 0}\n"
+    "  sex: {role: sensitive}\nprivacy: {k: 5}\npublish: {live: {form: rows}}\n"
+)
+
+
+def test_titles_above_the_header_are_said_by_every_command_that_takes_the_file(tmp_path: Path) -> None:
+    """Before: they were skipped, and nobody was told."""
+    rows = "".join(f"{i},{20 + i % 50},{'fm'[i % 2]}\n" for i in range(60))
+    data, plain = tmp_path / "people.csv", tmp_path / "plain.csv"
+    data.write_text(f"Patients of 2025\nid,age,sex\n{rows}")
+    plain.write_text(f"id,age,sex\n{rows}")
+    drafted = streamer("init", data, "-o", tmp_path / "mine")
+    assert f"warning: {TITLED}" in " ".join(drafted.output.split())
+    table = ["--table", tmp_path / "mine"]
+    for file, said in ((data, [TITLED]), (plain, [])):
+        checked = answer("check", *table, "--data", file, "--no-costs")["data"]["warnings"]
+        done = answer("anonymize", *table, file, "-o", tmp_path / "out.csv", "--force")["warnings"]
+        assert [[one for one in warnings if "header" in one] for warnings in (checked, done)] == [said, said]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("60,k. A.,f", "not an integer"), ("7,33,m", "has the same key"), ("60,200,f", "out-of-domain")],
+)
+@pytest.mark.parametrize("how", [["-o", "out.csv"], ["-o", "out", "--fragment-rows", 1000, "--workers", 1]])
+def test_a_refusal_names_the_way_past_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str, how: list[object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i},{20 + i % 50},{'fm'[i % 2]}\n" for i in range(60))
+    Path("people.csv").write_text(f"id,age,sex\n{rows}")
+    assert streamer("init", "people.csv", "-o", "mine").exit_code == 0
+    Path("people.csv").write_text(f"id,age,sex\n{rows}{line}\n")
+    refused = streamer("anonymize", "--table", "mine", "people.csv", *how)
+    assert refused.exit_code == 2
+    words = " ".join(refused.output.split())
+    assert why in words
+    assert "`--skip-refused LIST.csv` leaves out all refused rows" in words
+    assert streamer("anonymize", "--table", "mine", "people.csv", *how, "--skip-refused", "out.txt.csv").exit_code == 0
+    Path("people.csv").write_text("id,sex\n1,f\n")  # no row is at fault
+    assert "--skip-refused" not in streamer("anonymize", "--table", "mine", "people.csv", *how, "--force").output
