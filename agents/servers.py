@@ -83,8 +83,8 @@ class WorkerServers:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings, self._name = settings, settings.table.name
         self._redis = connect(settings.redis)
-        self._topics = kafka_topics(settings.kafka, self._name)
         self._outputs = published_kinds(settings.table)
+        self._topics = kafka_topics(settings.kafka, self._name, self._outputs)
         self._trims, self.clock = Background("trims"), RedisClock(self._redis)
         self.news = ControlReader(settings.kafka, self._name)
         """The control topic, for all shards."""
