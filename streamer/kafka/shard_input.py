@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import chain, repeat
 from time import monotonic, sleep
 
@@ -198,10 +198,13 @@ def kafka_topics(bootstrap: str, table_name: str, outputs: Sequence[str]) -> Top
         admin = Admin(client_settings(bootstrap))
         return admin, KafkaCalls(bootstrap, table_name, 0).new_consumer(committed=False), gives_ids(admin)
 
+    last: Topics = {}
+
     def ask_now() -> Topics:
+        nonlocal last
         admin, reader, ids = connection()
-        ask = partial(with_reach, admin, reader) if ids else partial(described, admin, ids=False)
-        return ask(table_name, published=outputs)
+        last = with_reach(admin, reader, table_name, last, outputs) if ids else described(admin, table_name, ids)
+        return last
 
     return TopicQuestions(ask_now)
 

@@ -48,9 +48,9 @@ def gives_ids(admin: Admin) -> bool:
     return not cluster.startswith(EMBEDDED_CLUSTER)
 
 
-def described(admin: Admin, table_name: str, ids: bool = True, published: Collection[str] | None = None) -> Topics:
-    """The topics of a table now. ids: what `gives_ids` says. published: as in `topics_of`. Raises KafkaException."""
-    kinds = {topic.name: topic.kind for topic in topics_of(table_name, published)}
+def described(admin: Admin, table_name: str, ids: bool = True) -> Topics:
+    """The topics of a table now. ids: the answer of `gives_ids`. Raises KafkaException."""
+    kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
     found = _described(admin, list(kinds)) if ids else _listed(admin, kinds)
     return {kinds[name]: described for name, described in found.items()}
 
@@ -75,14 +75,21 @@ def written_since(admin: Admin, places: Sequence[Place], seconds: float) -> dict
     return {place: one.offset for place, one in found.items() if one is not None and one.offset >= 0}
 
 
-def with_reach(admin: Admin, reader: Consumer, table_name: str, published: Collection[str] | None = None) -> Topics:
+def with_reach(
+    admin: Admin, reader: Consumer, table_name: str, expected: Topics, published: Collection[str] | None = None
+) -> Topics:
     """The topics of a table now; those of the input and of published rows with their reach. Raises KafkaException.
 
-    reader: a consumer of all records, committed or not. published: as in `topics_of`.
+    reader: a consumer of all records, committed or not. expected: what the topics were before: their reach is asked for
+    while the first answer is on its way, and once more if that has changed. published: as in `topics_of`.
     """
-    topics = described(admin, table_name, published=published)
+    kinds = {topic.name: topic.kind for topic in topics_of(table_name, published)}
+    asked, foreseen = _ask(admin, list(kinds)), _places_with_reach(table_name, expected)
+    reaches = reach_at_once(admin, reader, foreseen)
+    topics = {kinds[name]: one for name, one in _answered(asked).items()}
+    places = _places_with_reach(table_name, topics)
     found: dict[str, dict[int, Reach]] = {}
-    for place, reach in reach_at_once(admin, reader, _places_with_reach(table_name, topics)).items():
+    for place, reach in (reaches if places == foreseen else reach_at_once(admin, reader, places)).items():
         found.setdefault(place.topic, {})[place.partition] = reach
     return {kind: one._replace(reach=found.get(topic_name(table_name, kind), {})) for kind, one in topics.items()}
 
@@ -154,9 +161,18 @@ def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
 
 def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, Described]:
     """The existing ones of some topics. expected: names of further errors that leave a topic out."""
-    answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
+    return _answered(_ask(admin, names), *expected)
+
+
+def _ask(admin: Admin, names: Sequence[str]) -> Mapping[str, Any]:
+    """The answers to come, by topic."""
+    answers: Mapping[str, Any] = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
+    return answers
+
+
+def _answered(asked: Mapping[str, Any], *expected: str) -> dict[str, Described]:
     expected = ("UNKNOWN_TOPIC_OR_PART", *expected)
-    found = {name: _unless(expected, answer, names) for name, answer in answers.items()}
+    found = {name: _unless(expected, answer, asked) for name, answer in asked.items()}
     return {name: Described(str(one.topic_id), len(one.partitions)) for name, one in found.items() if one is not None}
 
 

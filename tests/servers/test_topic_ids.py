@@ -58,5 +58,5 @@ def test_topics_are_asked_for_without_those_that_hold_nothing_that_is_published(
             return super().describe_topics(topics, **settings)
 
     with KafkaCalls(bootstrap, name, 0).consumer(committed=False) as reader:
-        topics = with_reach(Watched({"bootstrap.servers": bootstrap}), reader, name, ["live"])
+        topics = with_reach(Watched({"bootstrap.servers": bootstrap}), reader, name, {}, ["live"])
     assert {one.removeprefix(f"{name}.") for one in asked} == set(topics)
