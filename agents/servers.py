@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Event
 from time import monotonic, time
 
 from streamer.errors import StreamerError
@@ -21,24 +22,35 @@ from streamer.kafka.shard_input import KafkaInput, kafka_topics
 from streamer.worker.settings import WorkerSettings
 
 # A trim says how far its commit is published, so it may arrive late, or never: a later commit's entries stay, and
-# whoever takes the shard over trims first. To wait for it would cost every batch one more wait for Redis' disk.
+# whoever takes the shard over trims first. To wait for it would cost every batch one more wait for Redis' disk, and to
+# send one for every batch would have the commits of all shards wait for the disk behind it.
+
+TRIM_SECONDS = 0.1
+"""The shortest time between two trims of one outbox."""
 
 
 class WorkerStore(RedisStore):
-    """One shard's store in Redis, trimmed in the background."""
+    """One shard's store in Redis, trimmed in the background. ends: set when the worker ends, and no trim waits."""
 
-    def __init__(self, client: RedisClient, table_name: str, shard: int, background: Background) -> None:
+    def __init__(self, client: RedisClient, table_name: str, shard: int, background: Background, ends: Event) -> None:
         super().__init__(client, table_name, shard)
-        self._background = background
+        self._background, self._ends = background, ends
+        self._newest = "", 0  # fence and commit of the last trim that was asked for
+        self._waits, self._trimmed_at = False, -TRIM_SECONDS
 
     def trim(self, fence: str, commit: int) -> None:
         """As in `Store`, but not at once, and no error is raised: the next commit of the shard shows why."""
-        with suppress(RuntimeError):  # the worker ends
-            self._background.submit(self._trim_now, fence, commit)
+        self._newest = fence, commit
+        if not self._waits:
+            self._waits = True
+            with suppress(RuntimeError):  # the worker ends
+                self._background.submit(self._trim_now)
 
-    def _trim_now(self, fence: str, commit: int) -> None:
+    def _trim_now(self) -> None:
+        self._ends.wait(self._trimmed_at + TRIM_SECONDS - monotonic())
+        self._waits, self._trimmed_at = False, monotonic()  # first: what is asked for from here on may come too late
         with suppress(StreamerError):
-            super().trim(fence, commit)
+            super().trim(*self._newest)
 
 
 CLOCK_ASKED_SECONDS = 5.0
@@ -83,9 +95,9 @@ class WorkerServers:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings, self._name = settings, settings.table.name
         self._redis = connect(settings.redis)
-        self._topics = kafka_topics(settings.kafka, self._name)
         self._outputs = published_kinds(settings.table)
-        self._trims, self.clock = Background("trims"), RedisClock(self._redis)
+        self._topics = kafka_topics(settings.kafka, self._name, self._outputs)
+        self._trims, self._ends, self.clock = Background("trims"), Event(), RedisClock(self._redis)
         self.news = ControlReader(settings.kafka, self._name)
         """The control topic, for all shards."""
 
@@ -103,7 +115,7 @@ class WorkerServers:
         return self.input(0).state()
 
     def store(self, shard: int) -> Store:
-        return WorkerStore(self._redis, self._name, shard, self._trims)
+        return WorkerStore(self._redis, self._name, shard, self._trims, self._ends)
 
     def other_stores(self, shard: int, shards: int) -> Sequence[Store]:
         """Those of the table's other shards, which may be other workers'; only to be read."""
@@ -126,5 +138,6 @@ class WorkerServers:
     def close(self) -> None:
         """Takes no more."""
         self.news.close()
+        self._ends.set()
         self._trims.close()
         self.clock.close()

@@ -66,7 +66,7 @@ LOAD_SECONDS_MAX = 900.0
 INPUT_LOOK_SECONDS = 3.0
 """How often topics and the fence are compared while no messages come."""
 
-TICK_SECONDS = 0.05
+TICK_SECONDS = 0.2
 """How often the machine is told the time while batch follows batch, and nothing hurries."""
 
 HEAR_SECONDS = 2.0

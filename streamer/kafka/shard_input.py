@@ -34,7 +34,7 @@ from streamer.incremental.shard.input import InputState, KeptSecret, Message, is
 from streamer.incremental.shard.outlet import PublishedRecord
 from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.store.base import LastRead, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, SEALED, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS, SEALED, topic_name
 from streamer.kafka.background import Background
 from streamer.kafka.clients import KafkaCalls, client_settings
 from streamer.kafka.control import KafkaControl
@@ -190,21 +190,20 @@ class TopicQuestions:
         return self._background.busy
 
 
-def kafka_topics(bootstrap: str, table_name: str) -> TopicQuestions:
-    """Questions to Kafka over one connection, which the first question opens."""
-    settings = client_settings(bootstrap)
+def kafka_topics(bootstrap: str, table_name: str, outputs: Sequence[str]) -> TopicQuestions:
+    """Questions to Kafka over connections that the first question opens. outputs: as for `KafkaInput`."""
 
     @cache
-    def connection() -> tuple[Admin, bool]:
-        admin = Admin(settings)
-        return admin, gives_ids(admin)
+    def connection() -> tuple[Admin, Consumer, bool]:
+        admin = Admin(client_settings(bootstrap))
+        return admin, KafkaCalls(bootstrap, table_name, 0).new_consumer(committed=False), gives_ids(admin)
 
     last: Topics = {}
 
     def ask_now() -> Topics:
         nonlocal last
-        admin, ids = connection()
-        last = with_reach(admin, table_name, last) if ids else described(admin, table_name, ids)
+        admin, reader, ids = connection()
+        last = with_reach(admin, reader, table_name, last, outputs) if ids else described(admin, table_name, ids)
         return last
 
     return TopicQuestions(ask_now)
@@ -238,7 +237,7 @@ class KafkaInput:
         self._outputs = tuple(outputs)
         self._needed = (CHANGES, *outputs, POSITIONS, DEAD_LETTERS)
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
-        self._topics = topics or kafka_topics(bootstrap, table_name)
+        self._topics = topics or kafka_topics(bootstrap, table_name, outputs)
         self._seen: Topics = {}
         self._asked: Future[Topics] | None = None
         self._read: Meta | None = None  # as of the last `check`
@@ -377,8 +376,7 @@ class KafkaInput:
             found = self._answer(self._topics.ask())
             missing = [self._kafka.topic(kind) for kind in self._needed if kind not in found]
             if not missing:
-                unused = {*OUTPUTS, SEALED}.difference(self._outputs)
-                return {kind: described for kind, described in found.items() if kind not in unused}
+                return found
             if monotonic() > until:
                 raise ShardRefused(f"topic {missing[0]} does not exist: `streamer topics create` makes it")
             sleep(MISSING_AGAIN_SECONDS)

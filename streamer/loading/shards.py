@@ -128,10 +128,10 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Se
     kafka, table = settings.kafka, settings.table
     if claims:  # else nothing is written, and no schema registered
         settings.live_format.begin()
-    client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
+    client, outputs = connect(settings.redis), published_kinds(table)
+    topics = kafka_topics(kafka, table.name, outputs)
     require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
-    outputs = published_kinds(table)
     n = KafkaInput(kafka, table.name, 0, topics, outputs).state().shards
     inputs = [KafkaInput(kafka, table.name, shard, topics, outputs) for shard in range(n)]
     stores = [RedisLookups(client, table.name, shard) for shard in range(n)]

@@ -13,7 +13,7 @@ the shard write.
    QI groups, outbox and `meta`.
 3. **Publish** the records of the outbox and the position in one transaction.
 4. **Trim** the outbox by the commit's number, so that a call that arrives late removes nothing of a later commit. A
-   worker does not wait for its answer.
+   worker does not wait for its answer, and trims a busy shard once for several commits.
 
 Before a shard's first commit its **secret** goes into the control topic, alone (`Ready.keep`). A take-over that does
 not find it there writes it again.
