@@ -7,8 +7,10 @@ a total and be somebody's. `init` drafts from the other rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from streamer.table.codes.source_texts import cell_text, plain_letters
 
@@ -89,8 +91,33 @@ def stray_among(frame: pd.DataFrame) -> dict[int, str]:
     """The same of a DataFrame of texts, as files have them; rows of a database or of Parquet, with types, are data."""
     if not all("object" in str(dtype) or "str" in str(dtype) for dtype in frame.dtypes):
         return {}
-    columns = {str(name): cells.to_numpy(dtype=object) for name, cells in frame.items()}
-    return stray_rows({name: [c if type(c) is str else cell_text(c) for c in cells] for name, cells in columns.items()})
+    return stray_rows({str(name): _Texts(cells) for name, cells in frame.items()})
+
+
+class _Texts(Sequence[str]):
+    """A column of a DataFrame as texts, which are made when they are asked for: all of them take half of the memory."""
+
+    def __init__(self, cells: pd.Series[Any]) -> None:
+        self._cells = cells
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self._cells.iloc[at]
+        return list(map(cell_text, found)) if isinstance(at, slice) else cell_text(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(cell_text, self._cells)
+
+    def different(self) -> list[str]:
+        """The texts of different cells."""
+        cells = np.asarray(self._cells.unique(), dtype=object)
+        return [cell if type(cell) is str else cell_text(cell) for cell in cells]
+
+
+def _different(texts: Sequence[str]) -> Iterable[str]:
+    return texts.different() if isinstance(texts, _Texts) else set(texts)
 
 
 def said_of(found: Mapping[int, str]) -> str:
@@ -108,7 +135,7 @@ def _headers(columns: Mapping[str, Sequence[str]], n: int) -> Iterator[int]:
     alike = [0] * n
     for name, texts in columns.items():
         wanted = name.strip().casefold()
-        again = {text for text in set(texts) if len(text) >= len(wanted) and text.strip().casefold() == wanted}
+        again = {text for text in _different(texts) if len(text) >= len(wanted) and text.strip().casefold() == wanted}
         for number, text in enumerate(texts) if again else ():
             alike[number] += text in again
     return (number for number, count in enumerate(alike) if count >= 2 and 2 * count >= len(columns))
@@ -133,7 +160,7 @@ def _totals(columns: Mapping[str, Sequence[str]], n: int) -> list[int]:
     """Rows that have the label of a total in one of the first columns."""
     found = []
     for texts in [*columns.values()][:LABELS_IN]:
-        known = set(filter(_is_total, set(texts)))
+        known = set(filter(_is_total, _different(texts)))
         found += [number for number, text in enumerate(texts) if text in known] if known else []
     return found if ONE_IN_TOTALS * len(found) <= max(n, ONE_IN_TOTALS) else []
 

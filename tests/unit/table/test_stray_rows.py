@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
 from streamer.table.csv_files import csv_chunks, csv_header, read_csv
-from streamer.table.stray_rows import HEADER, NOTE, TOTAL, UNITS, said_of, stray_rows
+from streamer.table.stray_rows import HEADER, NOTE, TOTAL, UNITS, said_of, stray_among, stray_rows
 
 PEOPLE = [[str(i), f"{20 + i}", "fm"[i % 2], f"{50 + i},5"] for i in range(40)]
 NAMES = ("id", "Alter", "sex", "weight")
 
 
 def found_in(rows: list[list[str]]) -> dict[int, str]:
-    return stray_rows(dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True)))
+    found = stray_rows(dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True)))
+    assert stray_among(pd.DataFrame(rows, columns=NAMES, dtype=str)) == found
+    return found
 
 
 @pytest.mark.parametrize(
