@@ -35,6 +35,10 @@ V2 = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
 SAYS = b'{"entries": '
 """How what a library says of itself begins."""
 
+M_MMAP_THRESHOLD, LARGE = -3, 1 << 20
+"""Arrays of LARGE bytes go back to the system when they are freed. By default glibc keeps what is freed for arrays of
+the sizes that it has seen: after a table of a million rows that is 300 MB, which nothing uses until the end."""
+
 log = logging.getLogger(__name__)
 
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
@@ -113,6 +117,8 @@ class Library:
     def forms(self) -> dict[str, tuple[EntryForm, ...]]:
         """Loads the file."""
         code = ctypes.CDLL(str(self.file))
+        if sys.platform == "linux" and (set_limit := getattr(ctypes.CDLL(None), "mallopt", None)):
+            set_limit(M_MMAP_THRESHOLD, LARGE)
         if ctypes.c_char_p.in_dll(code, "streamer_says").value != self._says:
             raise OSError(f"{self.file} was replaced while it was loaded: call again")
         return {name: tuple(EntryForm(code, *one) for one in forms) for name, forms in self._entries.items()}

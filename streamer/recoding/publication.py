@@ -23,7 +23,7 @@ from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.table.arrays import Ints, Objects
 from streamer.table.arrow_table import require, to_arrow
-from streamer.table.codes import Attribute
+from streamer.table.codes import Attribute, CategoricalAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.published.rows import attribute_columns, box_columns, qi_group_name
 from streamer.table.typed_frame import decode_json, typed_frame
@@ -47,8 +47,7 @@ def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
 
 def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
     """The published table, typed by `typed_frame`, with a fresh index from 0."""
-    columns = _published_columns(microdata, recoding)
-    return typed_frame(microdata.table, {name: different[numbers] for name, different, numbers in columns})
+    return pd.DataFrame(dict(_taken(microdata, recoding)))
 
 
 def published_arrow(microdata: Microdata, recoding: Recoding, first_number: int = FIRST_NUMBER) -> Any:
@@ -57,6 +56,13 @@ def published_arrow(microdata: Microdata, recoding: Recoding, first_number: int 
     for name, different, numbers in _published_columns(microdata, recoding, first_number):
         arrow[name] = to_arrow(table, typed_frame(table, {name: different}))[name].combine_chunks().take(numbers)
     return require("pyarrow", "parquet").table(arrow)
+
+
+def _taken(microdata: Microdata, recoding: Recoding) -> Iterator[tuple[str, pd.Series[Any]]]:
+    """Name and column of the published table; each different value is made once."""
+    for name, different, numbers in _published_columns(microdata, recoding):
+        column = typed_frame(microdata.table, {name: different})[name]
+        yield name, column.take(numbers).reset_index(drop=True)
 
 
 def _published_columns(
@@ -96,10 +102,16 @@ def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.Data
 
 def _boxes_of(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects, Ints]]:
     """The published columns of one attribute for runs of cells lo..hi (m,): name, different cells, number by run."""
-    runs, numbers = np.unique(np.stack([lo, hi], axis=1), axis=0, return_inverse=True)
-    published = [box_columns(attribute, *ends) for ends in runs.tolist()]
-    for name in attribute_columns(attribute):
-        yield name, _objects([columns[name] for columns in published]), numbers
+    if isinstance(attribute, CategoricalAttribute):
+        runs, numbers = np.unique(lo * attribute.hierarchy.n_leaves + hi, return_inverse=True)
+        ends = [
+            (number // attribute.hierarchy.n_leaves, number % attribute.hierarchy.n_leaves) for number in runs.tolist()
+        ]
+        yield attribute.name, _objects([box_columns(attribute, *one)[attribute.name] for one in ends]), numbers
+        return
+    for name, cells in zip(attribute_columns(attribute), (lo, hi), strict=True):  # an end says nothing of the other one
+        different, numbers = np.unique(cells, return_inverse=True)
+        yield name, _objects([box_columns(attribute, cell, cell)[name] for cell in different.tolist()]), numbers
 
 
 def _objects(values: Sequence[object]) -> Objects:

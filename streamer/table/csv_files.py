@@ -21,6 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+import numpy as np
 import pandas as pd
 
 from streamer.errors import ConfigError, UsageError
@@ -37,6 +38,8 @@ from streamer.table.stray_rows import (
 )
 from streamer.table.typed_frame import with_iso_texts
 
+ROWS_AT_ONCE = 4_096
+"""As many are written together."""
 _DELIMITERS = ",;\t"
 _RARE_DELIMITER = "|"  # may be part of names, too: a delimiter only if the header has no other
 _SEP_LINE = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # written by Excel
@@ -386,19 +389,16 @@ _FORMULA = re.compile(rf"(\A|(?<=;))(?!{_NUMBER})(?=[=+\-@＝＋－＠\t\r\n].)"
 """Before a formula: -5 is a number, a mark alone a text. A semicolon begins a cell where decimals have a comma."""
 
 
-class _Lines:
-    """A file for rows that end with a line feed alone: csv quotes a bare carriage return only where rows end with both.
+class _Lines(list[str]):
+    """Rows that end with a line feed alone: csv quotes a bare carriage return only where rows end with both.
 
     Unquoted, it would begin a row.
     """
 
     end = "\r\n"
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-
-    def write(self, row: str) -> int:
-        return self._file.write(row.removesuffix(self.end) + "\n")
+    def write(self, row: str) -> None:
+        self.append(row.removesuffix(self.end) + "\n")
 
 
 def write_rows(frame: pd.DataFrame, file: IO[str], formulas: str = KEEP) -> None:
@@ -408,24 +408,30 @@ def write_rows(frame: pd.DataFrame, file: IO[str], formulas: str = KEEP) -> None
     Under KEEP it is read back as the same values. ESCAPE writes an apostrophe before what a spreadsheet would take for
     a formula, in names of columns, too; REFUSE raises ConfigError for it.
     """
-    texts = {name: _cell_texts(frame[name], formulas) for name in frame.columns}
     header = [_without_formula(str(name), name, formulas) for name in frame.columns]
-    rows = pd.DataFrame(texts, columns=frame.columns)
-    rows.to_csv(_Lines(file), index=False, header=header, lineterminator=_Lines.end)  # type: ignore[call-overload]
+    rows = chain([header], zip(*(_cell_texts(frame[name], formulas) for name in frame.columns), strict=True))
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        csv.writer(lines := _Lines(), lineterminator=_Lines.end).writerows(some)
+        file.write("".join(lines))
 
 
-def _cell_texts(column: pd.Series[Any], formulas: str) -> Any:
-    """The texts of a column; whole numbers stay as they are."""
-    if pd.api.types.is_integer_dtype(column.dtype):
+def _cell_texts(column: pd.Series[Any], formulas: str) -> Iterable[object]:
+    """The texts of a column, each made once; whole numbers stay as they are."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         return column
     column = with_iso_texts(column)
+    if isinstance(column.dtype, pd.StringDtype):
+        numbers, different = pd.factorize(column, use_na_sentinel=False)
+        return np.array(
+            [_without_formula(cell_text(text), column.name, formulas) for text in different] or [""], object
+        )[numbers]
     texts: dict[tuple[type, object], str] = {}  # by type, too: 1 and true are equal
-    cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
-    for pair in cells:
-        if pair not in texts:
-            text = cell_text(pair[1])
-            texts[pair] = _without_formula(text, column.name, formulas) if isinstance(pair[1], str) else text
-    return [texts[pair] for pair in cells]
+    cells = column.to_numpy(dtype=object)
+    for value in cells:
+        if (pair := (type(value), value)) not in texts:
+            text = cell_text(value)
+            texts[pair] = _without_formula(text, column.name, formulas) if isinstance(value, str) else text
+    return [texts[type(value), value] for value in cells]
 
 
 def _without_formula(text: str, column: object, formulas: str) -> str:

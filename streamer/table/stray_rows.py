@@ -8,9 +8,11 @@ shows are suspects, which are judged when the number of all rows is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from streamer.table.codes.source_texts import cell_text, plain_letters
 
@@ -121,9 +123,33 @@ def suspects_among(frame: pd.DataFrame, first: int = 0) -> dict[int, str]:
     """The rows of a part of such a table that may be no data; first: the number of its first row, from 0."""
     if not all("object" in str(dtype) or "str" in str(dtype) for dtype in frame.dtypes):
         return {}
-    columns = {str(name): cells.to_numpy(dtype=object) for name, cells in frame.items()}
-    texts = {name: [c if type(c) is str else cell_text(c) for c in cells] for name, cells in columns.items()}
-    return _suspects(texts, first)
+    return _suspects({str(name): _Texts(cells) for name, cells in frame.items()}, first)
+
+
+class _Texts(Sequence[str]):
+    """A column of a DataFrame as texts, which are made when they are asked for: all of them take half of the memory."""
+
+    def __init__(self, cells: pd.Series[Any]) -> None:
+        self._cells = cells
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self._cells.iloc[at]
+        return list(map(cell_text, found)) if isinstance(at, slice) else cell_text(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(cell_text, self._cells)
+
+    def different(self) -> list[str]:
+        """The texts of different cells."""
+        cells = np.asarray(self._cells.unique(), dtype=object)
+        return [cell if type(cell) is str else cell_text(cell) for cell in cells]
+
+
+def _different(texts: Sequence[str]) -> Iterable[str]:
+    return texts.different() if isinstance(texts, _Texts) else set(texts)
 
 
 def said_of(found: Mapping[int, str]) -> str:
@@ -141,7 +167,7 @@ def _headers(columns: Mapping[str, Sequence[str]], n: int) -> Iterator[int]:
     alike = [0] * n
     for name, texts in columns.items():
         wanted = name.strip().casefold()
-        again = {text for text in set(texts) if len(text) >= len(wanted) and text.strip().casefold() == wanted}
+        again = {text for text in _different(texts) if len(text) >= len(wanted) and text.strip().casefold() == wanted}
         for number, text in enumerate(texts) if again else ():
             alike[number] += text in again
     return (number for number, count in enumerate(alike) if count >= 2 and 2 * count >= len(columns))
@@ -166,7 +192,7 @@ def _is_of_units(row: Sequence[str], columns: Mapping[str, Sequence[str]]) -> bo
 def _totals(columns: Mapping[str, Sequence[str]]) -> Iterator[int]:
     """Rows that have the label of a total in one of the first columns."""
     for texts in [*columns.values()][:LABELS_IN]:
-        known = set(filter(_is_total, set(texts)))
+        known = set(filter(_is_total, _different(texts)))
         yield from (number for number, text in enumerate(texts) if text in known) if known else ()
 
 

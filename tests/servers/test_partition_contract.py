@@ -105,7 +105,10 @@ class Clinic:
     @property
     def told(self) -> int:
         """In how many shards `streamer status` says that too much was refused."""
-        return sum("messages of the last minutes were refused" in problem for problem in self.served.report("status", code=1)["problems"])
+        return sum(
+            "messages of the last minutes were refused" in problem
+            for problem in self.served.report("status", code=1)["problems"]
+        )
 
     @property
     def key_forms(self) -> set[str]:

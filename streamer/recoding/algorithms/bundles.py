@@ -65,7 +65,14 @@ def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
         last = np.cumsum(size)
         rows = rows[np.arange(n) + np.repeat(begin - (last - size), size)]
         begin, end = last - size, last
-    return rows, Bundles(np.ascontiguousarray(microdata.cells[rows[begin]]), begin, end)
+    first = rows[begin]
+    cells = microdata.cells if _is_range(first, n) else np.take(microdata.cells, first, axis=0)
+    return rows, Bundles(np.ascontiguousarray(cells), begin, end)
+
+
+def _is_range(numbers: Ints, n: int) -> bool:
+    """True if these are all the numbers from 0 to n - 1, in order: of a table in canonical form, mostly."""
+    return len(numbers) == n and bool((numbers == np.arange(n)).all())
 
 
 def _same_as_next(columns: list[Ints]) -> Bools:

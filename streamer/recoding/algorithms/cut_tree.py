@@ -55,6 +55,7 @@ CELLS_PER_BUNDLE cells for each."""
 class Scan(NamedTuple):
     """Memory for the cuts of one node after the other."""
 
+    favour: Floats  # (d,) by how much an attribute counts
     weights: Floats  # (2, m) of the parts along one attribute, lower ones first
     kept: Floats  # (d, 2, KEPT_MAX) the same along every attribute, in nodes of few bundles
     holding: Bools  # (2, m) as weights
@@ -70,8 +71,9 @@ class Scan(NamedTuple):
 def scan_for(m: int, d: int) -> Scan:
     """Memory for nodes of up to m bundles."""
     box = np.empty((2, d), np.int64)
-    return Scan(np.empty((2, m)), np.empty((d, 2, KEPT_MAX)), np.empty((2, m), np.bool_), np.empty((d, 2), np.int64),
-        box[0], box[1], np.zeros(d), np.empty(d, np.int64), np.zeros(1, np.int64), np.empty(d, np.int64))  # fmt: skip
+    return Scan(np.ones(d), np.empty((2, m)), np.empty((d, 2, KEPT_MAX)), np.empty((2, m), np.bool_),
+        np.empty((d, 2), np.int64), box[0], box[1], np.zeros(d), np.empty(d, np.int64), np.zeros(1, np.int64),
+        np.empty(d, np.int64))  # fmt: skip
 
 
 @inlined
@@ -106,7 +108,7 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, backwards
             if box_lo[j] <= cell <= box_hi[j]:
                 continue
             box_lo[j], box_hi[j] = min(cell, box_lo[j]), max(cell, box_hi[j])
-            term[j] = sharpened(ncp_term(shape, j, box_lo[j], box_hi[j]), sharpness)
+            term[j] = scan.favour[j] * sharpened(ncp_term(shape, j, box_lo[j], box_hi[j]), sharpness)
             changed = True
             if box_lo[j] == lo[j] and box_hi[j] == hi[j]:  # it grows no more
                 at -= 1
@@ -180,7 +182,7 @@ def _least_cut(
     per_row, widest, best_j, n_wide = 0.0, -1.0, 0, 0
     for j in range(d):
         term = ncp_term(shape, j, lo[j], hi[j])
-        scan.term[j] = sharpened(term, sharpness)
+        scan.term[j] = scan.favour[j] * sharpened(term, sharpness)
         per_row += scan.term[j]
         if lo[j] < hi[j]:
             scan.wide[n_wide] = j
@@ -251,7 +253,7 @@ class Growth(NamedTuple):
     along: Ints  # (d, m) the bundles along every attribute
     tile: Ints  # (m,) as `Order` has them
     blocks: Ints  # (m,)
-    todo: Ints  # (m + 1, 3) the parts still to be cut, the next one last: begin, end, whether it holds
+    todo: Ints  # (deepest + 1, 3) the parts still to be cut, the next one last: begin, end, whether it holds
     n: Ints  # (2,) how many of these, and how many blocks so far
     scan: Scan
     is_lower: Bools
@@ -270,8 +272,12 @@ class Order(NamedTuple):
 
 def growth_for(m: int, d: int) -> Growth:
     """Memory for trees of up to m bundles with d attributes."""
+    deepest, left = EVEN_FROM, m
+    while left > 0:
+        deepest, left = deepest + EVEN_PART, left // 2
+    deepest = min(m, deepest)
     return Growth(np.empty((d, m), np.int64), np.empty(m, np.int64), np.empty(m, np.int64),
-        np.empty((m + 1, 3), np.int64), np.empty(2, np.int64), scan_for(m, d), np.zeros(m, np.bool_),
+        np.empty((deepest + 1, 3), np.int64), np.empty(2, np.int64), scan_for(m, d), np.zeros(m, np.bool_),
         np.empty(m, np.int64), np.empty((2, d), np.int64), np.empty(CELLS_PER_BUNDLE * m + 1, np.int64))  # fmt: skip
 
 

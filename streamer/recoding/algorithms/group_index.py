@@ -496,6 +496,73 @@ def nearest_of_all(
     return target, grown
 
 
+@inlined
+def rise_bound(
+    shape: Geometry, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float
+) -> float:
+    """A lower bound of `rise` for a group with box lo..hi and any below a node; infinite if it is at least `limit`."""
+    least = 0.0
+    for j in range(lo.shape[0]):
+        first, last = groups.lo[node, j], groups.hi[node, j]
+        if first > last or least >= limit:
+            return np.inf
+        if lo[j] <= last and first <= hi[j]:
+            continue
+        edge = first if hi[j] < first else last
+        there = ncp_term(shape, j, min(lo[j], edge), max(hi[j], edge))
+        former = ncp_term(shape, j, edge, edge) if shape.axes[j].first_leaf < 0 else groups.term[node, j]
+        least += rows * (there - term[j]) + max(there - former, 0.0)
+    return least
+
+
+def rise(shape: Geometry, groups: Groups, one: int, other: int) -> float:
+    """By how much the total loss rises when the groups of two slots become one."""
+    w = groups.lo.shape[0] // 2
+    a, b = w + one, w + other
+    per_row = 0.0
+    for j in range(groups.lo.shape[1]):
+        lo, hi = min(groups.lo[a, j], groups.lo[b, j]), max(groups.hi[a, j], groups.hi[b, j])
+        if lo == groups.lo[b, j] and hi == groups.hi[b, j]:
+            per_row += groups.term[b, j]
+        elif lo == groups.lo[a, j] and hi == groups.hi[a, j]:
+            per_row += groups.term[a, j]
+        else:
+            per_row += ncp_term(shape, j, lo, hi)
+    rows, others = groups.rows[one], groups.rows[other]
+    return float(rows * (per_row - groups.ncp[one]) + others * (per_row - groups.ncp[other]))
+
+
+def closest(task: Task, groups: Groups, own: int, found: Ints, visits_max: int) -> int:
+    """Fills in the slots (p,) whose groups become one with that of `own` at the least rise of the loss; how many."""
+    shape, w, n, visits = task.shape, groups.lo.shape[0] // 2, 0, 0
+    lo, hi, term, rows = groups.lo[w + own], groups.hi[w + own], groups.term[w + own], groups.rows[own]
+    stack, bounds = search_for()
+    rises = np.full(found.shape[0], np.inf)
+    depth = begin_search(stack, w, own)
+    for i in range(depth):
+        bounds[i] = rise_bound(shape, groups, stack[i], lo, hi, term, rows, np.inf)
+    while depth > 0 and visits < visits_max:
+        depth -= 1
+        node, limit = stack[depth], rises[found.shape[0] - 1]
+        if bounds[depth] >= limit:
+            continue
+        visits += 1
+        if node < w:
+            left = rise_bound(shape, groups, 2 * node, lo, hi, term, rows, limit)
+            right = rise_bound(shape, groups, 2 * node + 1, lo, hi, term, rows, limit)
+            depth = visit_children(stack, bounds, depth, node, left, right)
+            continue
+        more, at = rise(shape, groups, own, node - w), min(n, found.shape[0] - 1)
+        if more >= limit:
+            continue
+        while at > 0 and rises[at - 1] > more:
+            rises[at], found[at] = rises[at - 1], found[at - 1]
+            at -= 1
+        rises[at], found[at] = more, node - w
+        n = min(n + 1, found.shape[0])
+    return n
+
+
 ROOM_FOR_CUTS = 0.75
 """At most this part of the slots has groups at first, so that the tree can be cut where its boxes become small."""
 

@@ -6,8 +6,9 @@ NCP. This is done for each sharpness of SHARPNESS and, if many rows have rare le
 one. Each way is a *candidate*; the one of least loss wins, of equals the earlier. If groups have FEW_FROM rows or more,
 there are more candidates (OF_FEW), each that loses little more than the best is swept, and the best result wins. If the
 model counts sensitive values, groups are seeded with rare values (`seeding`) and exchange bundles; segments are the
-start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps and those of
-`options.refine` improve the QI groups; a sweep that gains nothing is the last one.
+start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps improve
+the QI groups, and of few groups NEAR_SWEEPS more; `options.refine` are thorough ones. A sweep that gains nothing is the
+last one of its effort.
 
 Invariants: every segmentation covers the whole order, so there is always a solution. Every move of a sweep keeps all
 groups holding and gains at least GAIN_MIN, so that rounding is never taken for a gain. The argument, with its sources:
@@ -16,7 +17,7 @@ docs/explanation/algorithms.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     Groups,
     changed_slots,
+    closest,
     count_group,
     discount_group,
     groups_of,
@@ -83,7 +85,7 @@ SHARPNESS = (0, 7)
 RARE_LEAVES = (2, 4)
 """Leaves with fewer rows than these times the fewest rows of a group are rare."""
 
-SWEEPS, EXCHANGES = 4, 3
+SWEEPS, NEAR_SWEEPS, EXCHANGES = 4, 2, 3
 
 FAR_MORE = (1.2, 1.1)
 """Segments are used if seeded groups lose this many times as much: before exchanges, and after. Seeded groups gain more
@@ -103,6 +105,10 @@ FAIR = 2.0
 VISITS = 512
 """Most nodes that the search for the targets of a group's bundles visits."""
 PARTNERS_MAX = 3
+NEAR = 3
+"""By effort 1, a group is recut with so many groups more: those that add least to the loss if the two become one."""
+FAVOUR = 8.0
+"""By effort 2, in more orders, too: in each of them one attribute counts as much as this many."""
 GROWN_MAX = 128
 """Most bundles whose groups are grown when they are recut: that takes as many steps as their number squared."""
 JOINED_MAX = 3
@@ -139,72 +145,93 @@ def _representatives(pair_ncp: Floats, rare: Bools) -> Ints:
     return stands_for
 
 
-class _Blocks(NamedTuple):
-    """The b blocks of an order, and what is known of the segments that end before each; the last two are scratch."""
+class _Line(NamedTuple):
+    """What is known of the b blocks of an order and the segments that end before each; the last two are scratch.
 
-    begin: Ints  # (b + 1,) positions
-    rows: Ints  # (b,)
-    lo: Ints  # (b, d)
-    hi: Ints
+    Block i is in the window at i % w, until another one needs the place: the segments that begin with one block end
+    near it, so the memory of boxes does not grow with the table.
+    """
+
     best: Floats  # (b + 1,) the least loss up to there
     origin: Ints  # (b + 1,) the block with which the last segment then begins
+    block: Ints  # (w,) which one is there; w: a power of two
+    rows: Ints  # (w,)
+    lo: Ints  # (w, d)
+    hi: Ints
     box: Ints
     term: Floats
 
 
-def _blocks_for(b: int, d: int) -> _Blocks:
-    return _Blocks(np.empty(b + 1, np.int64), np.empty(b, np.int64), np.empty((b, d), np.int64),
-        np.empty((b, d), np.int64), np.empty(b + 1), np.empty(b + 1, np.int64), np.empty((2, d), np.int64),
-        np.empty(d))  # fmt: skip
+def _line_for(b: int, d: int, rows_min: int) -> _Line:
+    w = 1
+    while w < min(b, FAR * rows_min):
+        w *= 2
+    return _Line(np.empty(b + 1), np.empty(b + 1, np.int64), np.empty(w, np.int64), np.empty(w, np.int64),
+        np.empty((w, d), np.int64), np.empty((w, d), np.int64), np.empty((2, d), np.int64), np.empty(d))  # fmt: skip
 
 
-def _lay(task: Task, order: Order, line: _Blocks) -> None:
-    """Fills in the blocks of an order."""
-    cells, b, m = task.bundles.cells, order.blocks.shape[0], order.bundles.shape[0]
-    for i in range(b):
-        begin, end, rows = order.blocks[i], order.blocks[i + 1] if i + 1 < b else m, 0
-        for at in range(begin, end):
-            bundle = order.bundles[at]
-            rows += task.bundles.end[bundle] - task.bundles.begin[bundle]
-            for j in range(cells.shape[1]):
-                cell = cells[bundle, j]
-                line.lo[i, j] = cell if at == begin else min(cell, line.lo[i, j])
-                line.hi[i, j] = cell if at == begin else max(cell, line.hi[i, j])
-        line.begin[i], line.rows[i] = begin, rows
-        line.best[i] = np.inf
-    line.begin[b], line.best[b], line.best[0] = m, np.inf, 0.0
+@inlined
+def _begin_of(order: Order, i: int) -> int:
+    """The position at which block i begins; behind the last block, the end."""
+    return int(order.blocks[i] if i < order.blocks.shape[0] else order.bundles.shape[0])
 
 
-def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) -> None:
+def _lay(task: Task, order: Order, line: _Line, i: int) -> None:
+    """Puts block i into the window."""
+    cells, at, rows = task.bundles.cells, i & (line.block.shape[0] - 1), 0
+    line.lo[at], line.hi[at] = EMPTY_LO, EMPTY_HI
+    for position in range(order.blocks[i], _begin_of(order, i + 1)):
+        bundle = order.bundles[position]
+        rows += task.bundles.end[bundle] - task.bundles.begin[bundle]
+        for j in range(cells.shape[1]):
+            line.lo[at, j] = min(cells[bundle, j], line.lo[at, j])
+            line.hi[at, j] = max(cells[bundle, j], line.hi[at, j])
+    line.block[at], line.rows[at] = i, rows
+
+
+@inlined
+def _place(task: Task, order: Order, line: _Line, i: int) -> int:
+    """Where block i is in the window, once it is there."""
+    at = i & (line.block.shape[0] - 1)
+    if line.block[at] != i:
+        _lay(task, order, line, i)
+    return int(at)
+
+
+def _reach(task: Task, order: Order, line: _Line, start: int, limit: float) -> None:
     """Improves best and origin at the ends of all segments that begin with block `start`.
 
     limit: a loss from which on nothing is of use.
     """
     shape, best, (lo, hi), term = task.shape, line.best, line.box, line.term
-    rows_least, rows_far, tile_end = task.rows_min, FAR * task.rows_min, order.tile[line.begin[start]]
+    rows_least, rows_far, tile_end = task.rows_min, FAR * task.rows_min, order.tile[order.blocks[start]]
     b, plain = order.blocks.shape[0], task.rules.distinct.shape[0] == 0
-    rows, shortest, per_row, end, position = 0, 0, 0.0, start, line.begin[start]
+    rows, shortest, per_row, end, position = 0, 0, 0.0, start, order.blocks[start]
+    place = _place(task, order, line, start)
     for j in range(lo.shape[0]):
-        lo[j], hi[j] = line.lo[start, j], line.hi[start, j]
-    while end < b and rows + line.rows[end] < rows_least:
+        lo[j], hi[j] = line.lo[place, j], line.hi[place, j]
+    while end < b and rows + line.rows[place] < rows_least:
         for j in range(lo.shape[0]):
-            lo[j], hi[j] = min(lo[j], line.lo[end, j]), max(hi[j], line.hi[end, j])
-        rows += line.rows[end]
+            lo[j], hi[j] = min(lo[j], line.lo[place, j]), max(hi[j], line.hi[place, j])
+        rows += line.rows[place]
         end += 1
+        if end < b:
+            place = _place(task, order, line, end)
     for j in range(lo.shape[0]):
         term[j] = ncp_term(shape, j, lo[j], hi[j])
     per_row = total(term)
     while end < b:
-        rows += line.rows[end]
+        place = _place(task, order, line, end)
+        rows += line.rows[place]
         is_window = rows < 2 * shortest if shortest > 0 else rows <= rows_far or end == start
-        if not is_window and line.begin[end] >= tile_end:
+        if not is_window and order.blocks[end] >= tile_end:
             break
-        if widen(shape, line.lo[end], line.hi[end], lo, hi, term):
+        if widen(shape, line.lo[place], line.hi[place], lo, hi, term):
             per_row = total(term)
         if best[start] + rows * per_row >= limit:
             break
         end += 1
-        begin, position = position, line.begin[end]
+        begin, position = position, _begin_of(order, end)
         if not plain:
             for at in range(begin, position):
                 add_bundle(task, order.bundles[at])
@@ -215,13 +242,15 @@ def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) ->
         if best[start] + rows * per_row < best[end]:
             best[end], line.origin[end] = best[start] + rows * per_row, start
     if not plain:
-        clear_bundles(task, order.bundles[line.begin[start] : position])
+        clear_bundles(task, order.bundles[order.blocks[start] : position])
 
 
-def _least_along(task: Task, order: Order, line: _Blocks, limit: float) -> float:
+def _least_along(task: Task, order: Order, line: _Line, limit: float) -> float:
     """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
-    _lay(task, order, line)
     b = order.blocks.shape[0]
+    line.block[:] = -1
+    line.best[: b + 1] = np.inf
+    line.best[0] = 0.0
     for start in range(b):
         if line.best[start] < np.inf:
             _reach(task, order, line, start, limit)
@@ -235,12 +264,12 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     If nothing loses less than `limit`, the loss is infinite and the rest no answer.
     """
     b = order.blocks.shape[0]
-    line = _blocks_for(b, task.bundles.cells.shape[1])
+    line = _line_for(b, task.bundles.cells.shape[1], task.rows_min)
     least = _least_along(task, order, line, limit)
     number, end, at = np.zeros(order.bundles.shape[0], np.int64), b, -1
     while end > 0 and least < np.inf:
         end = line.origin[end]
-        number[line.begin[end]] = 1
+        number[order.blocks[end]] = 1
     for i in range(number.shape[0]):
         at += number[i]
         number[i] = at
@@ -269,19 +298,23 @@ class _Desk(NamedTuple):
     members: Ints  # (m,)
     bundles: Bundles
     growth: Growth
-    line: _Blocks
+    line: _Line
     grown: Order  # of up to GROWN_MAX bundles
     bench: Bench
+    near: Ints  # the groups nearest to one: NEAR of them, or none
+    favours: int  # of how many attributes each is favoured in an order of its own
 
 
-def _desk_for(task: Task) -> _Desk:
+def _desk_for(task: Task, effort: int) -> _Desk:
     """As large as the largest groups that are recut together need it."""
     m, d = task.bundles.cells.shape
     m = min(m, (PARTNERS_MAX + 1) * FAR * task.rows_min)
     bundles = Bundles(np.empty((m, d), np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
     few = min(m, GROWN_MAX)
     grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
-    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown, bench_for(task))
+    near = np.empty(NEAR if effort > 0 else 0, np.int64)
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _line_for(m, d, task.rows_min), grown,
+        bench_for(task), near, d if effort > 1 else 0)  # fmt: skip
 
 
 def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
@@ -357,9 +390,14 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
     if slots.shape[0] > 1 and m <= GROWN_MAX:
         put_as_groups_grow(together, order.bundles, desk.line.box, desk.line.term)
         least = _least_along(together, order, desk.line, limit)
-    if least == np.inf:
+    favour, tried = desk.growth.scan.favour, -1
+    while least == np.inf and tried < desk.favours:
+        if tried >= 0:
+            favour[tried] = FAVOUR
         order = grow(together, desk.growth, 0)
+        favour[:] = 1.0
         least = _least_along(together, order, desk.line, limit)
+        tried += 1
     if least == np.inf:
         return False
     for slot in slots[::-1]:
@@ -369,7 +407,7 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
         begin = desk.line.origin[end]
         groups.n_free[0] -= 1
         slot = groups.free[groups.n_free[0]]
-        put(task, groups, slot, along[desk.line.begin[begin] : desk.line.begin[end]])
+        put(task, groups, slot, along[order.blocks[begin] : _begin_of(order, end)])
         end = begin
     return True
 
@@ -378,10 +416,10 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
 def _is_known(groups: Groups, pairs: Ints, slot: int, partner: int) -> bool:
     """True if a slot was recut with this partner in vain, and both are as they were then.
 
-    pairs (g, PARTNERS_MAX, 2): with whom a slot was recut in vain, and how often the two had been filled in sum.
+    pairs (g, partners, 2): with whom a slot was recut in vain, and how often the two had been filled in sum.
     """
     known = False
-    for i in range(PARTNERS_MAX):
+    for i in range(pairs.shape[1]):
         same = pairs[slot, i, 0] == partner
         known = known or (same and pairs[slot, i, 1] == groups.fillings[slot] + groups.fillings[partner])
     return known
@@ -394,12 +432,16 @@ def _recut_with_partners(
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
     """
-    together, n, m = np.full(PARTNERS_MAX + 1, slot), 1, grown.shape[0]
+    together, n, m = np.full(pairs.shape[1] + 1, slot), 1, grown.shape[0]
     order = np.empty(m, np.int64)
     sort_stably(grown, order, np.empty(m, np.int64))
-    for i in order:
-        partner = target[i]
+    near = desk.near[: closest(task, groups, slot, desk.near, VISITS) if desk.near.shape[0] > 0 else 0]
+    first = m if near.shape[0] > 0 and desk.favours == 0 else 0  # earlier sweeps tried the targets, in the same orders
+    for i in range(first, m + near.shape[0]):
+        partner = target[order[i]] if i < m else near[i - m]
         if partner < 0 or groups.rows[partner] > FAR * task.rows_min or has(together[:n], partner):
+            continue
+        if i < m and n > PARTNERS_MAX:
             continue
         together[n] = partner
         n += 1
@@ -408,9 +450,7 @@ def _recut_with_partners(
                 return True
             pairs[slot, n - 2, 0] = partner
             pairs[slot, n - 2, 1] = groups.fillings[slot] + groups.fillings[partner]
-        if n > PARTNERS_MAX:
-            break
-    several, n = 3, n if task.rules.distinct.shape[0] == 0 else min(n, JOINED_MAX)
+    several, n = 3, min(n, PARTNERS_MAX + 1 if task.rules.distinct.shape[0] == 0 else JOINED_MAX)
     while several <= n and not _recut(task, groups, desk, together[:several]):
         several += 1
     return several <= n
@@ -526,18 +566,18 @@ def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, 
     )
 
 
-def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard) -> int:
+def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard, effort: int = 0) -> int:
     """One sweep over all groups that have changed; how many were improved."""
-    pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
+    pairs = np.full((len(groups.rows), PARTNERS_MAX + (NEAR if effort else 0), 2), -1, dtype=np.int64)
     aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
     parts = changed_slots(task, groups, on_progress)
-    return sum(_sweep_some(task, aside, groups, pairs, slots) for slots in parts)
+    return sum(_sweep_some(task, aside, groups, pairs, slots, effort) for slots in parts)
 
 
 @compiled
-def _sweep_some(task: Task, aside: Task, groups: Groups, pairs: Ints, slots: Ints) -> int:
+def _sweep_some(task: Task, aside: Task, groups: Groups, pairs: Ints, slots: Ints, effort: int) -> int:
     """Tries to improve the groups in some slots, one after the other; how many were improved."""
-    improved, desk = 0, _desk_for(task)
+    improved, desk = 0, _desk_for(task, effort)
     for slot in slots:
         rows, groups.changed[slot] = groups.rows[slot], False
         if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN:
@@ -615,13 +655,18 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
         if len(rows) < FEW_GROUPS * task.rows_min:
             tight = seeded(task)
             starts.append(exchanged(task, tight, int(tight.max()) + 1, EXCHANGES)[1])
-    sweeps_max, least, sweeping = SWEEPS + options.refine, np.inf, part_of(options.on_progress, BEGUN, 1.0)
-    best, sweeps = starts[0], 0
-    for i, start in enumerate(starts):
-        part = part_of(sweeping, i / len(starts), (i + 1) / len(starts))
-        loss, found, done = _refined(task, start, len(rows), sweeps_max, part)
+    last, least, best, sweeps = _last_sweeps(task, options.refine), np.inf, starts[0], 0
+    turns = len(starts) + any(last)
+    parts = [
+        part_of(options.on_progress, *(BEGUN + (1 - BEGUN) * at / turns for at in (i, i + 1))) for i in range(turns)
+    ]
+    for start, part in zip(starts, parts, strict=False):
+        loss, found, done = _refined(task, start, len(rows), (SWEEPS,), part)
         if loss < least:
             least, best, sweeps = loss, found, done
+    if any(last):
+        _, best, done = _refined(task, best, len(rows), last, parts[-1])
+        sweeps += done
     return _recoded(microdata, task, rows, best, sweeps)
 
 
@@ -629,7 +674,8 @@ def swept(microdata: Microdata, model: Model, qi_group: Ints, options: Options) 
     """Sweeps QI groups (n,) that hold, from 0 without gaps, in which no bundle is torn."""
     rows, task = task_of(microdata, model, options.rows_per_call)
     start = qi_group[rows[task.bundles.begin]]
-    _, found, done = _refined(task, start, len(rows), SWEEPS + options.refine, options.on_progress)
+    sweeps = SWEEPS, *_last_sweeps(task, options.refine)[1:]
+    _, found, done = _refined(task, start, len(rows), sweeps, options.on_progress)
     return _recoded(microdata, task, rows, found, done)
 
 
@@ -660,16 +706,26 @@ def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, 
     return list({loss: qi_group for loss, qi_group in found[::-1] if loss <= LITTLE_MORE * least}.values())
 
 
+def _last_sweeps(task: Task, refine: int) -> tuple[int, int, int]:
+    """The sweeps, by effort, of the best groups that were found: of few groups near ones, then those asked for."""
+    return 0, NEAR_SWEEPS if task.rows_min >= FEW_FROM else 0, refine
+
+
 def _refined(
-    task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, on_progress: OnProgress
+    task: Task, qi_group: Ints, n_rows: int, sweeps: Sequence[int], on_progress: OnProgress
 ) -> tuple[float, Ints, int]:
-    """The loss and the groups of qi_group (m,) after up to sweeps_max sweeps; how many sweeps gained something."""
+    """The loss and the groups of qi_group (m,) after up to so many sweeps of each effort; how many gained something."""
     used, number = np.unique(qi_group, return_inverse=True)
     n_slots = slots_for(len(used), n_rows // task.rows_min)
-    groups, done = groups_of(task, laid_out(task, number, len(used), n_slots), n_slots), 0
-    while done < sweeps_max and sweep(task, groups, part_of(on_progress, done / sweeps_max, (done + 1) / sweeps_max)):
-        done += 1
-    return (*found_in(groups, len(qi_group)), done)
+    groups, done, gained, most = groups_of(task, laid_out(task, number, len(used), n_slots), n_slots), 0, 0, sum(sweeps)
+    for effort, some in enumerate(sweeps):
+        groups.changed[:] = True
+        for i in range(done, done + some):
+            if not sweep(task, groups, part_of(on_progress, i / most, (i + 1) / most), effort):
+                break
+            gained += 1
+        done += some
+    return (*found_in(groups, len(qi_group)), gained)
 
 
 ORDERED = Algorithm(

@@ -54,6 +54,8 @@ from streamer.recoding.algorithms.group_index import (
     put,
     put_members,
     recount_bundle,
+    rise,
+    rise_bound,
     rows_with,
     search_for,
     unite,
@@ -85,42 +87,6 @@ class _Merging(NamedTuple):
     waits: Bools  # (g,) whose turn is still to come
     into: Ints  # (g,) the slot that each joined, or itself
     n: Ints  # (2,) slots with rows, and searches in vain in a row
-
-
-@inlined
-def _bound(
-    shape: Geometry, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float
-) -> float:
-    """A lower bound of `_rise` for a group with box lo..hi and any below a node; infinite if it is at least `limit`."""
-    least = 0.0
-    for j in range(lo.shape[0]):
-        first, last = groups.lo[node, j], groups.hi[node, j]
-        if first > last or least >= limit:
-            return np.inf
-        if lo[j] <= last and first <= hi[j]:
-            continue
-        edge = first if hi[j] < first else last
-        there = ncp_term(shape, j, min(lo[j], edge), max(hi[j], edge))
-        former = ncp_term(shape, j, edge, edge) if shape.axes[j].first_leaf < 0 else groups.term[node, j]
-        least += rows * (there - term[j]) + max(there - former, 0.0)
-    return least
-
-
-def _rise(shape: Geometry, groups: Groups, one: int, other: int) -> float:
-    """By how much the total loss rises when the groups of two slots become one."""
-    w = groups.lo.shape[0] // 2
-    a, b = w + one, w + other
-    per_row = 0.0
-    for j in range(groups.lo.shape[1]):
-        lo, hi = min(groups.lo[a, j], groups.lo[b, j]), max(groups.hi[a, j], groups.hi[b, j])
-        if lo == groups.lo[b, j] and hi == groups.hi[b, j]:
-            per_row += groups.term[b, j]
-        elif lo == groups.lo[a, j] and hi == groups.hi[a, j]:
-            per_row += groups.term[a, j]
-        else:
-            per_row += ncp_term(shape, j, lo, hi)
-    rows, others = groups.rows[one], groups.rows[other]
-    return float(rows * (per_row - groups.ncp[one]) + others * (per_row - groups.ncp[other]))
 
 
 @inlined
@@ -199,7 +165,7 @@ def _partner(
     best, least, closest, closest_rise = -1, np.inf, -1, np.inf
     depth = begin_search(stack, w, slot)
     for i in range(depth):
-        bounds[i] = _bound(shape, groups, stack[i], lo, hi, term, rows, np.inf)
+        bounds[i] = rise_bound(shape, groups, stack[i], lo, hi, term, rows, np.inf)
     while depth > 0 and (visits < visits_max or (best < 0 and visits < far) or closest < 0):
         depth -= 1
         node = stack[depth]
@@ -207,15 +173,15 @@ def _partner(
             continue
         visits += 1
         if node < w:
-            left = _bound(shape, groups, 2 * node, lo, hi, term, rows, least)
-            right = _bound(shape, groups, 2 * node + 1, lo, hi, term, rows, least)
+            left = rise_bound(shape, groups, 2 * node, lo, hi, term, rows, least)
+            right = rise_bound(shape, groups, 2 * node + 1, lo, hi, term, rows, least)
             depth = visit_children(stack, bounds, depth, node, left, right)
             continue
         other = node - w
-        rise = _rise(shape, groups, slot, other)
-        if rise < closest_rise:
-            closest, closest_rise = other, rise
-        if rise >= least:
+        more = rise(shape, groups, slot, other)
+        if more < closest_rise:
+            closest, closest_rise = other, more
+        if more >= least:
             continue
         if groups.rows[other] < rows:  # the one with fewer rows is loaded
             if n_codes >= 0:
@@ -229,7 +195,7 @@ def _partner(
                 n_codes = _load(task, groups, slot, codes)
             fitting = _fit(task, groups, counts, slot, n_codes, codes, other, strict)
         if fitting:
-            best, least = other, rise
+            best, least = other, more
     if n_codes >= 0:
         _unload(task, codes, n_codes)
     task.scratch.top[:], task.scratch.n_distinct[:] = 0, 0

@@ -367,7 +367,7 @@ class CellReader:
         if not isinstance(cell, str) and not is_scalar(cell):
             return cell  # the encoder refuses it
         try:
-            text, meaning = cell_text(cell), self._meanings.get(name)
+            text, meaning = cell if type(cell) is str else cell_text(cell), self._meanings.get(name)
         except ValueError:  # a whole number of thousands of digits, which Python writes as no text
             return cell
         if name in self._trimmed:

@@ -29,7 +29,9 @@ NAMES = ("id", "Alter", "sex", "weight")
 
 
 def found_in(rows: list[list[str]]) -> dict[int, str]:
-    return stray_rows(dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True)))
+    found = stray_rows(dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True)))
+    assert stray_among(pd.DataFrame(rows, columns=NAMES, dtype=str)) == found
+    return found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks import adult as world
-from benchmarks import kinds
+from benchmarks import kinds, losses
 from streamer.privacy.models import AtMostShare, Model, k_anonymity, r_k
 from streamer.recoding.algorithms.bundles import Task, bundles_hold, task_of
 from streamer.recoding.algorithms.catalog import objections, run
@@ -26,6 +26,7 @@ from streamer.recoding.algorithms.cut_tree import Order, order_of
 from streamer.recoding.algorithms.fuzzy import GDPPR
 from streamer.recoding.algorithms.group_index import (
     Groups,
+    closest,
     groups_of,
     growth,
     members_of,
@@ -162,6 +163,16 @@ def whole(order: np.ndarray) -> Order:
     return Order(order, tile, np.arange(len(order)))
 
 
+def test_a_segment_may_be_longer_than_the_window_of_blocks() -> None:
+    """Only the last row has another value, so only all rows together hold."""
+    codes = np.random.default_rng(0).integers(0, 99, (60, 1))
+    values = np.append(np.ones(59, dtype=np.int64), 2)[:, None]
+    rows, task = task_of(replace(data_of(people(HUNDRED), codes), values=values), MODELS["distinct l"])
+    order = np.argsort(rows[task.bundles.begin])
+    loss, segment = best_segments(task, whole(order), np.inf)
+    assert loss == pytest.approx(loss_of(task, order)) and not segment.any()
+
+
 # At large k segments end between blocks of the order.
 
 
@@ -282,6 +293,21 @@ def test_all_bundles_of_a_group_find_where_each_grows_the_loss_least_unless_that
         assert loss_with[found] == pytest.approx(least) if found >= 0 else least == pytest.approx(limit)
 
 
+@given(data=st.data(), small=some_table, wanted=st.integers(1, 4))
+def test_the_closest_groups_are_those_whose_union_adds_least(data: st.DataObject, small: Table, wanted: int) -> None:
+    world = data.draw(worlds(small, k_anonymity(2)))
+    slots, found = world.slots(), np.full(wanted, -1)
+    own = data.draw(st.sampled_from(list(slots)))
+    more = {
+        slot: world.loss(slots[own] + members) - world.loss(slots[own]) - world.loss(members)
+        for slot, members in slots.items()
+        if slot != own
+    }
+    n = closest(world.task, world.groups, own, found, 128)
+    assert n == len(set(found[:n].tolist())) == min(wanted, len(more))
+    assert [more[slot] for slot in found[:n].tolist()] == pytest.approx(sorted(more.values())[:n])
+
+
 def test_the_group_that_lies_nearest_does_not_end_the_search() -> None:
     """It has many rows, all of which would lose more."""
     codes = np.array([45] * 11 + [50, 51] + [65] * 2)[:, None]
@@ -316,7 +342,7 @@ def test_a_sweep_keeps_every_bundle_and_every_group_holding_and_lowers_the_loss_
     world = data.draw(worlds(small, model))
     subjects, bundles = world.data.subjects(model.subjects), world.task.bundles
     before = sum(world.loss(members) for members in world.slots().values())
-    moved = sweep(world.task, world.groups)
+    moved = sweep(world.task, world.groups, effort=data.draw(st.integers(0, 2)))
     slots = world.slots()
     after = sum(world.loss(members) for members in slots.values())
     assert after < before if moved else after == before
@@ -536,3 +562,9 @@ def test_adult_loses_little_and_a_sweep_makes_it_less(adult: Path, k: int, plain
         recoding = run(ORDERED, rows, k_anonymity(k), options)
         assert ordered_loss(rows, recoding) / len(rows) / rows.space.d < bar
         assert recoding.n_suppressed == 0
+
+
+def test_thorough_sweeps_lead_out_of_where_the_usual_ones_end() -> None:
+    rows, model = losses.of_shape("categories"), k_anonymity(25)
+    usual, refined = (run(ORDERED, rows, model, Options(refine=sweeps)) for sweeps in (0, 1))
+    assert ordered_loss(rows, refined) < 0.97 * ordered_loss(rows, usual)
