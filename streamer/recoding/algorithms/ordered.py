@@ -145,7 +145,7 @@ def _representatives(pair_ncp: Floats, rare: Bools) -> Ints:
     return stands_for
 
 
-class _Line(NamedTuple):
+class _Programme(NamedTuple):
     """What is known of the b blocks of an order and the segments that end before each; the last two are scratch.
 
     Block i is in the window at i % w, until another one needs the place: the segments that begin with one block end
@@ -162,11 +162,11 @@ class _Line(NamedTuple):
     term: Floats
 
 
-def _line_for(b: int, d: int, rows_min: int) -> _Line:
+def _programme_for(b: int, d: int, rows_min: int) -> _Programme:
     w = 1
     while w < min(b, FAR * rows_min):
         w *= 2
-    return _Line(np.empty(b + 1), np.empty(b + 1, np.int64), np.empty(w, np.int64), np.empty(w, np.int64),
+    return _Programme(np.empty(b + 1), np.empty(b + 1, np.int64), np.empty(w, np.int64), np.empty(w, np.int64),
         np.empty((w, d), np.int64), np.empty((w, d), np.int64), np.empty((2, d), np.int64), np.empty(d))  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def _begin_of(order: Order, i: int) -> int:
     return int(order.blocks[i] if i < order.blocks.shape[0] else order.bundles.shape[0])
 
 
-def _lay(task: Task, order: Order, line: _Line, i: int) -> None:
+def _lay(task: Task, order: Order, line: _Programme, i: int) -> None:
     """Puts block i into the window."""
     cells, at, rows = task.bundles.cells, i & (line.block.shape[0] - 1), 0
     line.lo[at], line.hi[at] = EMPTY_LO, EMPTY_HI
@@ -190,7 +190,7 @@ def _lay(task: Task, order: Order, line: _Line, i: int) -> None:
 
 
 @inlined
-def _place(task: Task, order: Order, line: _Line, i: int) -> int:
+def _place(task: Task, order: Order, line: _Programme, i: int) -> int:
     """Where block i is in the window, once it is there."""
     at = i & (line.block.shape[0] - 1)
     if line.block[at] != i:
@@ -198,7 +198,7 @@ def _place(task: Task, order: Order, line: _Line, i: int) -> int:
     return int(at)
 
 
-def _reach(task: Task, order: Order, line: _Line, start: int, limit: float) -> None:
+def _reach(task: Task, order: Order, line: _Programme, start: int, limit: float) -> None:
     """Improves best and origin at the ends of all segments that begin with block `start`.
 
     limit: a loss from which on nothing is of use.
@@ -245,7 +245,7 @@ def _reach(task: Task, order: Order, line: _Line, start: int, limit: float) -> N
         clear_bundles(task, order.bundles[order.blocks[start] : position])
 
 
-def _least_along(task: Task, order: Order, line: _Line, limit: float) -> float:
+def _least_along(task: Task, order: Order, line: _Programme, limit: float) -> float:
     """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
     b = order.blocks.shape[0]
     line.block[:] = -1
@@ -264,7 +264,7 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     If nothing loses less than `limit`, the loss is infinite and the rest no answer.
     """
     b = order.blocks.shape[0]
-    line = _line_for(b, task.bundles.cells.shape[1], task.rows_min)
+    line = _programme_for(b, task.bundles.cells.shape[1], task.rows_min)
     least = _least_along(task, order, line, limit)
     number, end, at = np.zeros(order.bundles.shape[0], np.int64), b, -1
     while end > 0 and least < np.inf:
@@ -298,7 +298,7 @@ class _Desk(NamedTuple):
     members: Ints  # (m,)
     bundles: Bundles
     growth: Growth
-    line: _Line
+    line: _Programme
     grown: Order  # of up to GROWN_MAX bundles
     bench: Bench
     near: Ints  # the groups nearest to one: NEAR of them, or none
@@ -313,7 +313,7 @@ def _desk_for(task: Task, effort: int) -> _Desk:
     few = min(m, GROWN_MAX)
     grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
     near = np.empty(NEAR if effort > 0 else 0, np.int64)
-    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _line_for(m, d, task.rows_min), grown,
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _programme_for(m, d, task.rows_min), grown,
         bench_for(task), near, d if effort > 1 else 0)  # fmt: skip
 
 
