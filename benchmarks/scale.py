@@ -19,7 +19,7 @@ models      µs per event if the table asks for more than k, without local repai
 sealed      µs per event to be applied, drained, written and encoded, in batches of 500, with a sealed changelog beside
             `live` (epochs of 1,000 changes), and over `live` alone in the same run; seconds to form cohorts of
             newcomers, and to take people and cohorts over from what was stored
-steps       µs per event of decoding, of the records' bytes and of encoding the commit, each by itself
+steps       µs per event of decoding, of the records' bytes and of encoding the commit, each by itself; bytes of it
 
     python benchmarks/scale.py [--only PART ...] [--rows-max N] [--repair PRICE] [--quick] [--json]
 """
@@ -279,6 +279,7 @@ class Committed:
         self._number = 0
         self.records = 0
         self.arguments = 0
+        self.bytes = 0
         self.diff_s = 0.0
         self.encode_s = 0.0
 
@@ -293,7 +294,9 @@ class Committed:
         kept = drained.records, drained.qi_groups, similarity_of(drained, meta.commit)
         outbox += sealed.entries
         commit = Commit(meta, *kept, drained.statement_ids, outbox, origins=origins, sealed=sealed.changes)
-        self.arguments += len(redis.arguments("1-fence", self._number, commit))
+        arguments = redis.arguments("1-fence", self._number, commit)
+        self.arguments += len(arguments)
+        self.bytes += sum(len(argument) for argument in arguments if isinstance(argument, bytes))
         self.diff_s, self.encode_s = self.diff_s + written - begun, self.encode_s + process_time() - written
         self._number, self.records = self._number + 1, self.records + len(outbox)
 
@@ -556,6 +559,7 @@ def steps_part(options: Options) -> Figures:
         "commit_arguments_us": committed.encode_s / events * 1e6,
         "records_per_event": committed.records / events,
         "arguments_per_event": committed.arguments / events,
+        "commit_bytes_per_event": committed.bytes / events,
     }
 
 
