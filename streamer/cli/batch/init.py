@@ -21,6 +21,7 @@ from streamer.table.codes import cell_text, is_scalar, source_cells
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.hints import is_no_header
+from streamer.table.draft.identifiers import identified
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.sources import RowSource
@@ -96,7 +97,8 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
         raise UsageError(f"{data.name}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
     name = _NOT_IN_NAMES.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
-    text = yaml_text.table_text(name, data.name, len(frame), source_key, k, columns, said_of(stray))
+    held = identified(texts[source_key]) if isinstance(source_key, str) else ""
+    text = yaml_text.table_text(name, data.name, len(frame), source_key, k, columns, said_of(stray), held)
     files = {drafted_file: text}
     named = yaml_text.hierarchy_names(columns)
     files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
@@ -105,7 +107,7 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
     require_writable(list(files), force, data.files)
     _write(files)
     with words_beside(out):
-        _print(out, source_key, columns, data)
+        _print(out, source_key, held, columns, data)
         if stray:
             say(f"warning: {said_of(stray)}; the draft is made from the others")
 
@@ -142,9 +144,11 @@ def _write(files: dict[Path, str]) -> None:
             file.write(text)
 
 
-def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: RowSource) -> None:
+def _print(
+    out: Path, source_key: str | yaml_text.NearKey | None, held: str, columns: list[Drafted], data: RowSource
+) -> None:
     key = f"key {source_key}, which is never published" if isinstance(source_key, str) else yaml_text.no_key(source_key)
-    say(f"written: {out / FILE_NAME}; {key}")
+    say(f"written: {out / FILE_NAME}; {key}{f' (holds {held})' if held else ''}")
     for column in columns:
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):

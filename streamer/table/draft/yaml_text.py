@@ -110,12 +110,16 @@ def table_text(
     k: int,
     columns: Sequence[Drafted],
     remark: str = "",
+    held: str = "",
 ) -> str:
     """The table.yaml.
 
-    source: the name of the data file; columns: in the order of the file, without the key; remark: about the rows.
+    source: the name of the data file; columns: in the order of the file, without the key; remark: about the rows; held:
+    what identifies people in the key.
     """
     lines = [*_lines(table, source, n_rows, source_key, k, columns)]
+    if held:
+        lines = [line + f"; holds {held}" * line.startswith("key: ") for line in lines]
     if remark:
         lines.insert(1, f"# {remark[0].upper()}{remark[1:]}.")
     return "\n".join(lines) + "\n"
