@@ -101,7 +101,7 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
     text = yaml_text.table_text(name, data.name, len(frame), source_key, k, columns, said_of(stray), held)
     files = {drafted_file: text}
     named = yaml_text.hierarchy_names(columns)
-    files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
+    files |= {out / named[one.name]: yaml_text.hierarchy_text(one.hierarchy) for one in columns if one.name in named}
     if out == STDOUT and named:
         raise UsageError(f"--out -: the hierarchies of {', '.join(named)} are files of their own: name a folder")
     require_writable(list(files), force, data.files)

@@ -240,7 +240,7 @@ def _read(texts: Sequence[str]) -> _Cells:
     moments = moments_written(distinct)
     mistakes = set(moments.mistakes) if moments else _no_numbers(distinct)
     distinct = [text for text in distinct if text not in mistakes]
-    numbers, written = _numbers(distinct)
+    numbers, written = numbers_of(distinct)
     if not (moments or numbers or (distinct and all(map(_DIGITS.fullmatch, distinct)))):
         known, odd, mistakes = set(words_for_nulls(rows, counts=False)), set(rows.keys() & _TAKEN), set[str]()
         distinct = sorted(rows.keys() - known - odd)
@@ -249,6 +249,17 @@ def _read(texts: Sequence[str]) -> _Cells:
     empty = len(texts) - filled - of["mistaken"]
     na = tuple(sorted(known | odd))
     return _Cells(distinct, rows, filled, empty, na=na, moments=moments, numbers=numbers, written=written, **of)
+
+
+def values_of(texts: Sequence[str], counts: bool = False) -> Counter[str]:
+    """How many rows have each value, without blanks, words for nulls and what a draft publishes by itself.
+
+    counts: whether all are numbers, beside which more words are nulls.
+    """
+    rows = Counter(text.strip() for text in texts)
+    for word in ("", *words_for_nulls(rows, counts), *_TAKEN):
+        del rows[word]
+    return rows
 
 
 def _no_numbers(distinct: Sequence[str]) -> set[str]:
@@ -295,7 +306,7 @@ def _by_row(cells: _Cells) -> list[Decimal]:
     return [number for text, number in pairs for _ in range(cells.rows[text])]
 
 
-def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
+def numbers_of(distinct: list[str]) -> tuple[list[Decimal], str | None]:
     """The texts as numbers, and how they are written; none if one is not a number, or is a code with zeros in front."""
     if any(map(_ZEROS_IN_FRONT.fullmatch, distinct)):
         return [], None
