@@ -30,6 +30,7 @@ from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
 PAGE = "docs/explanation/what-is-a-quasi-identifier.md"
+FLAT_MAX = 4  # categories that need no levels
 EXAMPLES, EXAMPLE_MAX = 5, 40  # values of a column that are shown, and characters of each
 
 ROLES = {"q": "quasi-identifier", "s": "sensitive", "o": ""}
@@ -155,7 +156,20 @@ def _print(
         say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
     say(f"The roles are guesses: check every line ({PAGE}).")
     if out != STDOUT:
-        say_next(["check", "--table", str(out), "--data", *data.words])
+        say_next(["check", "--table", str(out), "--data", *data.words], *_joined_next(out, columns, data))
+
+
+def _joined_next(out: Path, columns: list[Drafted], data: RowSource) -> Iterator[list[str]]:
+    """The call that joins values of the flat hierarchy with the most, if it has some."""
+    flat = [
+        column
+        for column in columns
+        if len(column.hierarchy) > FLAT_MAX and all(len(row) == 2 for row in column.hierarchy)
+    ]
+    if flat:
+        name = max(flat, key=lambda column: len(column.hierarchy)).name
+        file = out / yaml_text.hierarchy_names(columns)[name]
+        yield ["hierarchy", *data.words, "--column", name, "--by", "frequency", "-o", str(file), "--force"]
 
 
 def _asked(column: Drafted, texts: Sequence[str]) -> Drafted:
