@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from streamer.cli.support.options import command_named, reads_rows, rows_argument
-from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.tables import plural, say
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import cell_text, is_scalar, read_decimal, source_cells
@@ -44,7 +44,7 @@ TAKEN = {"intervals": {"width", "fan"}, "order": {"fan", "values"}}
     "-o",
     "--out",
     metavar="FILE|-",
-    type=OutputPath(*CSV, stdout=True),
+    type=OutputPath(".csv", ".txt", stdout=True),
     default=STDOUT,
     show_default=True,
     help="The file; -: standard output.",

@@ -85,6 +85,7 @@ _CHECKED = {
 _CARD = re.compile(r"(3[4-9]|4\d|5\d|6\d|2[2-7])\d{11,17}", re.ASCII)
 _VIN = re.compile(r"(?=.*[A-Z])[A-HJ-NPR-Z\d]{12}[A-HJ-NPR-Z\d]\d{4}", re.ASCII)
 _PASSPORT = re.compile(r"(?=.*[A-Z])[A-Z\d<]{9}\d([A-Z<]{3}[A-Z\d<]{23,31})?", re.ASCII)
+_FRACTION = re.compile(r"^(\d+)\.0$", re.ASCII)  # a whole number beside nulls, as pandas makes it
 _SEPARATORS = re.compile(r"[ -]")
 _VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
 _VALUES = dict(zip("ABCDEFGHJKLMNPRSTUVWXYZ", map(int, "12345678123457923456789"), strict=True))
@@ -102,7 +103,7 @@ def identified(texts: Sequence[str]) -> str:
     >>> identified(["ann@example.com", "bob@example.com", "eve@example.org"]), identified(["21", "34"])
     ('an e-mail address in 3 of 3 values looked at', '')
     """
-    different = sorted({text.strip().removesuffix(".0") for text in texts} - {""})  # pandas' numbers beside nulls
+    different = sorted({_FRACTION.sub(r"\1", text.strip()) for text in texts} - {""})
     looked_at = different if len(different) <= LOOKED_AT else Random(0).sample(different, LOOKED_AT)
     long = [text for text in looked_at if sum(map(str.isalnum, text)) >= _LETTERS_MIN]
     found = dict[str, int]()

@@ -107,7 +107,7 @@ FORMS = {
     "a device's MAC address": ["00:1a:2B:3c:4d:5e", "00-1A-2B-3C-4D-5F", "ff:ff:ff:ff:ff:fe"],
     "a unique code (UUID)": [f"123e4567-e89b-12d3-a456-42661417400{n}" for n in range(3)],
     "a vehicle's plate": ["AB-123-CD", "AB12 CDE", "B-MW 1234"],
-    "an IP address": ["192.0.2.1", "198.51.100.7", "2001:db8::1"],
+    "an IP address": ["192.0.2.0", "198.51.100.7", "2001:db8::1"],
     "a US social security number": ["536-90-4399", "123-45-6780", "401-01-1111"],
     "a British national insurance number": ["QQ 12 34 56 C".replace("QQ", pair) for pair in ("AB", "CE", "JT")],
     "an Indian tax number (PAN)": ["ABCPK1234F", "AFZPK7190K", "ALWPG5809L"],
@@ -127,6 +127,11 @@ def test_a_column_that_holds_identifiers_is_left_out_and_says_so_without_a_value
     assert "# left out: contact: holds an e-mail address in 9 of 9 values looked at" in text
     assert "@" not in text
     assert drafted("contact", [f"p{n}@example.com" for n in range(9)], "sensitive").role == ""
+
+
+def test_numbers_that_a_column_with_nulls_made_fractions_are_still_numbers() -> None:
+    numbers = others_like("4111111111111111", import_module("stdnum.luhn").is_valid, 8)
+    assert identified([f"{number}.0" for number in numbers]) == identified(numbers) != ""
 
 
 def icao(text: str) -> bool:
