@@ -85,7 +85,8 @@ def command(
         where = "" if out == STDOUT else f"written: {out}; "
         say(f"{where}{plural(len(rows), 'value')}, {plural(max(map(len, rows)) - 2, 'level')} between value and root")
         if by == "intervals":
-            say(f"It serves a numeric column as well, with domain: [{rows[0][0]}, {rows[-1][0]}].")
+            ends = f"[{rows[0][0]}, {rows[-1][0]}]"
+            say(f"A numeric column takes it as well if these are all values of its domain, {ends}.")
         say("Read it before you use it, and keep it as private as the data.")
 
 

@@ -119,7 +119,10 @@ def _rows(values: Iterable[str], levels: Iterable[Level]) -> HierarchyRows:
     if not kept:
         raise ConfigError(f"joins nothing among {len(values)} different values: leave the hierarchy flat")
     rows = tuple((value, *(label for level in kept if (label := level(value))), ROOT) for value in values)
-    Hierarchy.from_rows(rows)  # whatever no reader could tell apart is refused
+    try:
+        Hierarchy.from_rows(rows)
+    except ConfigError:  # which quotes a value
+        raise ConfigError("a value has the label of a node over others: write it otherwise in the source") from None
     return rows
 
 
