@@ -52,6 +52,7 @@ class Listed(NamedTuple):
 SECTIONS = {
     "Whole tables": {
         "init": Listed("streamer.cli.batch.init", "Drafts a table.yaml from ROWS.csv."),
+        "hierarchy": Listed("streamer.cli.batch.hierarchy", "Drafts a hierarchy from a column of ROWS."),
         "check": Listed("streamer.cli.batch.check", "Validates a table.yaml; says what k costs."),
         "anonymize": Listed("streamer.cli.batch.anonymize", "Writes the published table of ROWS.csv."),
         "compare": Listed("streamer.cli.batch.compare", "Compares all algorithms on ROWS.csv."),

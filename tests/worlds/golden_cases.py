@@ -54,6 +54,7 @@ WRONG = {
     "forecast": (*TABLE, ROWS, "--shards", "0"),
     "groups": (*TABLE, "--limit", "0"),
     "index": TABLE,
+    "hierarchy": (ROWS, "--column", "sex", "--by", "prefix"),
     "init": ("one-row.csv",),
     "doctor": ("--table", "nowhere"),
     "load": ("topic", *TABLE),
@@ -154,6 +155,14 @@ def _of_files() -> Iterator[Case]:
     yield Case("connect source", "a source's configuration", TABLE, verbatim=True)
     yield Case("connect view", "a view", TABLE, verbatim=True)
     yield Case("forecast", "what a live table costs", (*TABLE, ROWS, "--events-per-second", "9"), rules=MEASURED)
+    ways = {
+        "intervals": ("age", "--fan", "4"),
+        "prefix": ("zip",),
+        "order": ("problem", "--fan", "5"),
+        "frequency": ("problem",),
+    }
+    for by, words in ways.items():
+        yield Case("hierarchy", f"by {by}", (ROWS, "--by", by, "--column", *words))
     yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_outputs)
     yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,), before=forget_outputs)
     yield Case("verify", "every law holds", (*TABLE, "replayed/live.jsonl"))

@@ -21,6 +21,7 @@ from streamer.table.codes import cell_text, is_scalar, source_cells
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.hints import is_no_header
+from streamer.table.draft.identifiers import identified
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.sources import RowSource
@@ -29,6 +30,7 @@ from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
 PAGE = "docs/explanation/what-is-a-quasi-identifier.md"
+FLAT_MAX = 4  # categories that need no levels
 EXAMPLES, EXAMPLE_MAX = 5, 40  # values of a column that are shown, and characters of each
 
 ROLES = {"q": "quasi-identifier", "s": "sensitive", "o": ""}
@@ -96,16 +98,17 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
         raise UsageError(f"{data.name}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
     name = _NOT_IN_NAMES.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
-    text = yaml_text.table_text(name, data.name, len(frame), source_key, k, columns, said_of(stray))
+    held = identified(texts[source_key]) if isinstance(source_key, str) else ""
+    text = yaml_text.table_text(name, data.name, len(frame), source_key, k, columns, said_of(stray), held)
     files = {drafted_file: text}
     named = yaml_text.hierarchy_names(columns)
-    files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
+    files |= {out / named[one.name]: yaml_text.hierarchy_text(one.hierarchy) for one in columns if one.name in named}
     if out == STDOUT and named:
         raise UsageError(f"--out -: the hierarchies of {', '.join(named)} are files of their own: name a folder")
     require_writable(list(files), force, data.files)
     _write(files)
     with words_beside(out):
-        _print(out, source_key, columns, data)
+        _print(out, source_key, held, columns, data)
         if titles := frame.attrs.get(TITLES):
             say(f"warning: {titles}")
         if stray:
@@ -144,16 +147,31 @@ def _write(files: dict[Path, str]) -> None:
             file.write(text)
 
 
-def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: RowSource) -> None:
+def _print(
+    out: Path, source_key: str | yaml_text.NearKey | None, held: str, columns: list[Drafted], data: RowSource
+) -> None:
     key = f"key {source_key}, which is never published" if isinstance(source_key, str) else yaml_text.no_key(source_key)
-    say(f"written: {out / FILE_NAME}; {key}")
+    say(f"written: {out / FILE_NAME}; {key}{f' (holds {held})' if held else ''}")
     for column in columns:
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):
         say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
     say(f"The roles are guesses: check every line ({PAGE}).")
     if out != STDOUT:
-        say_next(["check", "--table", str(out), "--data", *data.words])
+        say_next(["check", "--table", str(out), "--data", *data.words], *_joined_next(out, columns, data))
+
+
+def _joined_next(out: Path, columns: list[Drafted], data: RowSource) -> Iterator[list[str]]:
+    """The call that joins values of the flat hierarchy with the most, if it has some."""
+    flat = [
+        column
+        for column in columns
+        if len(column.hierarchy) > FLAT_MAX and all(len(row) == 2 for row in column.hierarchy)
+    ]
+    if flat:
+        name = max(flat, key=lambda column: len(column.hierarchy)).name
+        file = out / yaml_text.hierarchy_names(columns)[name]
+        yield ["hierarchy", *data.words, "--column", name, "--by", "frequency", "-o", str(file), "--force"]
 
 
 def _asked(column: Drafted, texts: Sequence[str]) -> Drafted:

@@ -2,8 +2,9 @@
 
 A draft says which words are nulls, how dates and numbers are written, the type and the scale. More rows will come, so
 codes and dates get room for other values, and categories take unknown ones. A column is left out, with the reason, if
-its name says that it identifies people, if its texts hardly repeat (names or free text), or if nothing fits. Roles are
-a judgement: a column is guessed to be sensitive by its name alone, and marked as a guess. No reason repeats a value.
+its values identify people, or its name says so (the weaker hint), if its texts hardly repeat (names or free text), or
+if nothing fits. Roles are a judgement: a column is guessed to be sensitive by its name alone, and marked as a guess. No
+reason repeats a value.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import islice, takewhile
 from streamer.table.codes import DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.codes.source_texts import DIGITS_ALONE, plain_letters
 from streamer.table.draft.hints import hint_of, hint_of_spellings, is_some_date
+from streamer.table.draft.identifiers import identified
 from streamer.table.draft.kinds import (
     BESIDE,
     DraftScale,
@@ -94,7 +96,15 @@ NAMING = {
     "nom", "prenom", "apellido", "apellidos", "nombre", "telefono", "movil", "correo", "direccion", "domicilio",
     "courriel", "portable", "rue", "cognome", "indirizzo", "cellulare", "mailadresse", "hausnummer", "konto",
     "naam", "voornaam", "achternaam", "adres", "straat", "telefoon", "mobiel", "imie", "nazwisko", "ulica",
+    "mrn", "imei", "vin", "reisepass", "passeport", "pasaporte", "passaporto", "paspoort", "paszport", "kennzeichen",
 }  # fmt: skip
+_NAMING_IF_CODES = {
+    "beneficiary", "policy", "licence", "license", "certificate", "permit", "plate", "vehicle", "device", "serial",
+    "driver", "drivers", "patient", "medical", "record", "health", "plan", "photo", "fingerprint", "card",
+    "ausweis", "fuehrerschein", "permis", "conduire", "immatriculation", "permiso", "licencia", "tarjeta", "targa",
+    "patente", "rijbewijs", "kenteken", "versichertennummer",
+}  # fmt: skip
+"""Names of such words alone are those of a kind, or of its numbers: a `license` may be a class."""
 _SENSITIVE = {
     "disease", "diagnosis", "diagnoses", "problem", "illness", "condition", "symptom", "medication", "treatment",
     "salary", "income", "wage", "wages", "debt", "religion", "crime", "offence", "verdict", "grade",
@@ -118,6 +128,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _DIGITS = re.compile(r"\d{3,12}", re.ASCII)
 _ZEROS_IN_FRONT = re.compile(r"-?0\d+", re.ASCII)
 _KEY = re.compile(r"\S*[\d@]\S*")
+_LONG_CODE = re.compile(r"(?=.*\d)[\w/-]{5,}")
 _MEASURE = re.compile(r"[+-]?\d*[.,]\d+(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
@@ -199,6 +210,8 @@ class _Cells:
 def drafted(name: str, texts: Sequence[str], role: str | None = None) -> Drafted:
     """A guess about the column with these cells; an empty one is a null. role: as it was chosen, if it was."""
     texts = [text.strip() for text in texts]
+    if (role or role is None) and usable(name) and (held := identified(texts)):
+        return Drafted(name, "", f"holds {held}")
     cells = _read(texts)
     found = _guessed(name, cells) if role is None else _chosen(name, cells, role)
     if not found.role:
@@ -227,7 +240,7 @@ def _read(texts: Sequence[str]) -> _Cells:
     moments = moments_written(distinct)
     mistakes = set(moments.mistakes) if moments else _no_numbers(distinct)
     distinct = [text for text in distinct if text not in mistakes]
-    numbers, written = _numbers(distinct)
+    numbers, written = numbers_of(distinct)
     if not (moments or numbers or (distinct and all(map(_DIGITS.fullmatch, distinct)))):
         known, odd, mistakes = set(words_for_nulls(rows, counts=False)), set(rows.keys() & _TAKEN), set[str]()
         distinct = sorted(rows.keys() - known - odd)
@@ -236,6 +249,17 @@ def _read(texts: Sequence[str]) -> _Cells:
     empty = len(texts) - filled - of["mistaken"]
     na = tuple(sorted(known | odd))
     return _Cells(distinct, rows, filled, empty, na=na, moments=moments, numbers=numbers, written=written, **of)
+
+
+def values_of(texts: Sequence[str], counts: bool = False) -> Counter[str]:
+    """How many rows have each value, without blanks, words for nulls and what a draft publishes by itself.
+
+    counts: whether all are numbers, beside which more words are nulls.
+    """
+    rows = Counter(text.strip() for text in texts)
+    for word in ("", *words_for_nulls(rows, counts), *_TAKEN):
+        del rows[word]
+    return rows
 
 
 def _no_numbers(distinct: Sequence[str]) -> set[str]:
@@ -282,7 +306,7 @@ def _by_row(cells: _Cells) -> list[Decimal]:
     return [number for text, number in pairs for _ in range(cells.rows[text])]
 
 
-def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
+def numbers_of(distinct: list[str]) -> tuple[list[Decimal], str | None]:
     """The texts as numbers, and how they are written; none if one is not a number, or is a code with zeros in front."""
     if any(map(_ZEROS_IN_FRONT.fullmatch, distinct)):
         return [], None
@@ -340,9 +364,11 @@ def _left_out(name: str, cells: _Cells) -> str:
         return "table.yaml cannot name it"
     if not cells.distinct:
         return "holds nothing"
-    if words_of(name) & NAMING:
-        return "its name says that it identifies people"
-    return "its name says that it is a key" if words_of(name) & IDS else ""
+    words, varied = words_of(name), 2 * len(cells.distinct) > cells.filled and not cells.moments
+    are_codes = varied and all(map(_LONG_CODE.fullmatch, cells.distinct))
+    if words & NAMING or (are_codes and words and words <= _NAMING_IF_CODES):
+        return "its name says that it identifies people, its values do not: a guess"
+    return "its name says that it is a key" if words & IDS else ""
 
 
 def _type(cells: _Cells) -> str:
@@ -427,10 +453,13 @@ def _category(name: str, cells: _Cells) -> Drafted:
     distinct, empty = cells.distinct, cells.empty
     regions = [_POSTAL_CODE.fullmatch(text) for text in distinct] if words_of(name) & _POSTAL else [None]
     if None in regions and not _few(cells):
-        hint = hint_of(distinct) or "names or free text?"
+        hint = hint_of(distinct) or ("codes?" if all(map(_KEY.fullmatch, distinct)) else "names or free text?")
         return Drafted(name, "", f"{len(distinct)} different texts in {cells.filled} cells: {hint}")
     spellings = hint_of_spellings(distinct)
-    why = "its hierarchy is flat, so a value is published exactly or as *: add levels; unknown values count as other"
+    why = (
+        "its hierarchy is flat, so a value is published exactly or as *: add levels (`streamer hierarchy`); unknown"
+        " values count as other"
+    )
     of_empty = f"empty cells ({empty}) are a category of their own" if empty else ""
     short = _short(distinct)
     rows = sum(cells.rows[text] for text in set(distinct) - set(short))

@@ -14,7 +14,7 @@ from math import ceil
 import yaml
 
 from streamer.table.codes import decimal_text
-from streamer.table.draft.columns import IDS, NAMING, ROOT, Drafted, usable, words_of
+from streamer.table.draft.columns import IDS, NAMING, ROOT, Drafted, HierarchyRows, usable, words_of
 from streamer.table.draft.kinds import SURE, TimeScale
 from streamer.table.schema import SealedRules
 
@@ -95,10 +95,10 @@ def hierarchy_names(columns: Sequence[Drafted]) -> dict[str, str]:
     return names
 
 
-def hierarchy_text(column: Drafted) -> str:
-    """The hierarchy file of a column: `leaf;...;*`, one line for each value."""
+def hierarchy_text(rows: HierarchyRows) -> str:
+    """A hierarchy file: `leaf;...;*`, one line for each value."""
     text = StringIO()
-    csv.writer(text, delimiter=";", lineterminator="\n").writerows(column.hierarchy)
+    csv.writer(text, delimiter=";", lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -110,12 +110,16 @@ def table_text(
     k: int,
     columns: Sequence[Drafted],
     remark: str = "",
+    held: str = "",
 ) -> str:
     """The table.yaml.
 
-    source: the name of the data file; columns: in the order of the file, without the key; remark: about the rows.
+    source: the name of the data file; columns: in the order of the file, without the key; remark: about the rows; held:
+    what identifies people in the key.
     """
     lines = [*_lines(table, source, n_rows, source_key, k, columns)]
+    if held:
+        lines = [line + f"; holds {held}" * line.startswith("key: ") for line in lines]
     if remark:
         lines.insert(1, f"# {remark[0].upper()}{remark[1:]}.")
     return "\n".join(lines) + "\n"

@@ -63,6 +63,19 @@ def test_from_a_file_to_its_report_no_call_comes_twice(tmp_path: Path, monkeypat
     assert (seen, said) == (["init", "check", "compare", "anonymize"], "read report.html")
 
 
+def test_a_category_that_stays_flat_has_a_call_that_joins_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    countries = [country for n, country in enumerate("ABCDEF") for _ in range(2**n)]
+    Path("rows.csv").write_text("id,country\n" + "".join(f"p{n},{country}\n" for n, country in enumerate(countries)))
+    said = " ".join(line.strip().removesuffix("\\") for line in on_a_screen(main, ["init", "rows.csv"], TERMINAL).lines)
+    call = shlex.split(said[said.rindex(WAYS[1].strip()) + len(WAYS[1].strip()) :])
+    assert call[1:6] == ["hierarchy", "rows.csv", "--column", "country", "--by"]
+    assert on_a_screen(main, call[1:], TERMINAL).exit_code == 0
+    assert "F;F;F;*" in Path("hierarchies", "country.csv").read_text()
+
+
 def test_a_command_that_another_one_calls_does_not_say_it() -> None:
     assert on_a_screen(first, [], TERMINAL).lines == ["done"]
 

@@ -154,7 +154,7 @@ def test_a_number_has_no_hierarchy_file() -> None:
 
 
 def test_a_hierarchy_is_written_leaf_first() -> None:
-    assert hierarchy_text(SEX) == "F;*\nM;*\n"
+    assert hierarchy_text(SEX.hierarchy) == "F;*\nM;*\n"
 
 
 def test_a_column_of_days_that_differ_in_every_row_is_not_called_nearly_a_key() -> None:
