@@ -119,7 +119,7 @@ def test_the_whole_way_with_no_more_rights_than_the_recipes_give(people: People,
         people.must("operator", "rebuild", "--wait")
         people.must("operator", "rebuild", "--cancel")
         shown = people.must("operator", "status", "--dead-letters-max", "1")
-        assert "fits together" in shown
+        assert "fits together" in shown or "no other problem" in shown  # it may know already that nothing was cancelled
         assert "not used of the file in KAFKA_CONFIG: client.id" in shown
         assert "skipped" in people.must("operator", "dead-letters")
         people.must("operator", "dead-letters retry", "--dry-run")

@@ -293,7 +293,7 @@ def refusal_of_writes(client: RedisClient, table_name: str, shards: int) -> str:
     return ""
 
 
-PROBE = "redis.call('HSET', KEYS[1], 'probe', '') return redis.call('DEL', KEYS[1])"
+PROBE = "redis.call('HSET', KEYS[1], 'probe', '') return redis.call('UNLINK', KEYS[1])"
 """A write that leaves nothing, and that a server refuses as it refuses a commit."""
 
 ROOM_BYTES, ROOM_SHARE = 1 << 20, 0.01
