@@ -334,8 +334,7 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
         verdict.problems.append(f"shard {number}: {standing.value}; the next worker repeats them from the input")
     elif at_rest and shard.redis.sizes.outbox:
         verdict.warnings.append(
-            f"shard {number}: {shard.redis.sizes.outbox} records are published and still in the outbox; "
-            "the next worker drops them"
+            f"shard {number}: records that are published are still in the outbox; the next worker drops them"
         )
     return verdict
 

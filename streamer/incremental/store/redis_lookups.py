@@ -49,7 +49,7 @@ class Sizes:
     records: int
     qi_groups: int
     similarity_lists: int
-    outbox: int
+    outbox: int  # values, of many records each
 
     @property
     def pending(self) -> int:
