@@ -19,12 +19,12 @@ import numpy as np
 
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.table.arrays import Ints
-from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.row import Row, Values
-from streamer.table.schema import Diversity, Table
+from streamer.table.schema import Table
 
 SENSITIVE = "salary-class"
 

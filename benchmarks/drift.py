@@ -43,10 +43,11 @@ from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.arrays import Ints
+from streamer.table.codes import Diversity
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.row import Row
-from streamer.table.schema import NO_REPAIR, REPAIR, Diversity, Table
+from streamer.table.schema import NO_REPAIR, REPAIR, Table
 from streamer.table.yaml.shape import read_repair
 
 Result = dict[str, Any]

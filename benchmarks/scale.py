@@ -77,11 +77,11 @@ from streamer.recoding.algorithms import catalog
 from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.table.arrays import Ints
-from streamer.table.codes import CategoricalAttribute, KeptColumn
+from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import NO_REPAIR, REPAIR, Diversity, EpochLength, Repair, SealedRules, Table
+from streamer.table.schema import NO_REPAIR, REPAIR, EpochLength, Repair, SealedRules, Table
 from streamer.table.yaml.shape import read_repair
 from worlds import adult_people
 

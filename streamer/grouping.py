@@ -16,9 +16,10 @@ from streamer.incremental.shard.rebuild import FULL_DOMAIN, spared
 from streamer.privacy.models import model_of
 from streamer.progress import OnProgress, unheard
 from streamer.table.arrays import Ints
+from streamer.table.codes import Diversity
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
-from streamer.table.schema import Diversity, Table
+from streamer.table.schema import Table
 
 
 def first_groups(table: Table, rows: EncodedRows, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import LawViolated, UsageError
+from streamer.privacy.models import cohort_model, of_values
 from streamer.table.codes import decimal_text
 from streamer.table.published.rows import Box, BoxReader, TextsReader, ValuesReader, all_box_columns
 from streamer.table.row import Unshown, Values
@@ -197,6 +198,8 @@ class SealedLaws:
         self._columns: tuple[str, ...] | None = None if table is None else all_box_columns(table)
         self._box = None if table is None else BoxReader(table)
         self._values = None if table is None else ValuesReader(table)
+        sealed = None if table is None else table.sealed
+        self._shows = None if table is None or sealed is None else of_values(table, cohort_model(table, sealed))
         self.ids: dict[str, int] = {}  # in the order of their epochs -> epoch
         self.records = 0
 
@@ -360,6 +363,8 @@ class SealedLaws:
                 )
             if len(counts) < end.l:
                 raise _Broken("sealed", f"it has {len(counts)} different values, and l is {end.l}")
+        if self._shows is not None and not self._shows(rows):
+            raise _Broken("sealed", "it shows values that break what table.yaml demands of a column")
         self._check_values(rows)
         return CohortSeen(seen.epoch, seen.n, box, rows)
 

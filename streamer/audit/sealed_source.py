@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from math import floor
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
 from streamer.incremental.events.changes import RowChange
+from streamer.privacy.models import Model, cohort_model, of_values, subject_of
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
@@ -68,17 +70,17 @@ def _without_reason(table: Table, cohorts: Sequence[CohortSeen], unseen: Counter
 
     unseen: values of rows that no cohort shows.
     """
-    rules = table.sealed
-    if rules is None or rules.l > 1:
+    model = Model(()) if table.sealed is None else cohort_model(table, table.sealed)
+    if table.sealed is None or max(model.distinct.values(), default=1) > 1 or any(s.level for s in model.shares):
         return 0
     longest = max((sum(map(len, values)) + len(values) + len("[],") for values in unseen), default=0)
     fit = [c for c in cohorts if c.values is None and c.size + c.n * longest <= table.limits.row_bytes_max]
-    least = min((int(rules.alpha * c.n) + 1 for c in fit), default=1)
     reasons = 0
-    for i in table.sensitive:
-        counts = Counter[object]()
+    for subject, share in model.shares.items():
+        least = min((floor(share * c.n) + 1 for c in fit), default=1)
+        counts, value_of = Counter[object](), subject_of(table, subject)
         for values, n in unseen.items():
-            counts[table.counted_value(values[i])] += n
+            counts[value_of(values)] += n
         reasons += sum(n // least for n in counts.values())
     return max(0, len(fit) - reasons)
 
@@ -100,6 +102,7 @@ class SealedAudit(HistoryAudit):
     def __init__(self, table: Table, persistent: bool = False, starts_full: bool = False) -> None:
         super().__init__(table, persistent)
         self.laws, self.starts_full = SealedLaws(table), starts_full
+        self._shows = None if table.sealed is None else of_values(table, cohort_model(table, table.sealed))
         self.withheld = self.waited_max = 0
         self._rows: dict[str, RowNow] = {}
         self._left: dict[str, int] = {}  # cohort -> members that are there with the value it has
@@ -260,13 +263,8 @@ class SealedAudit(HistoryAudit):
             raise violation("individual", where, "an individual has two rows in it")
 
     def _may_show(self, cohort: CohortSeen, rows: Sequence[Values]) -> bool:
-        rules = self._table.sealed
-        if rules is None:
+        if self._shows is None or not self._shows(rows):
             return False
-        for i in self._table.sensitive:
-            counts = Counter(self._table.counted_value(values[i]) for values in rows)
-            if max(counts.values()) > rules.alpha * cohort.n or len(counts) < rules.l:
-                return False
         shown = msgspec.json.encode([[*map(msgspec.Raw, values)] for values in rows])
         return cohort.size - len("null") + len(shown) <= self._table.limits.row_bytes_max
 

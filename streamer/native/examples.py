@@ -15,10 +15,10 @@ from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.local_recoding import settled
 from streamer.table.arrays import records
-from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import Diversity, Table
+from streamer.table.schema import Table
 from streamer.table.space import Axis, Space
 
 EXAMPLE_ROWS, EXAMPLE_CELLS, EXAMPLE_VALUES, K, RARE = 40, 10, 5, 2, 7

@@ -23,20 +23,23 @@ Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamer.table.arrays import Bools, Ints
+from streamer.table.codes import Diversity
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, nodes_above
 from streamer.table.row import Values
-from streamer.table.schema import Table
+from streamer.table.schema import SealedRules, Table
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ class Model:
 
     def shortfall(self, subjects: Ints, names: Mapping[Subject, str]) -> str:
         """The first constraint that the rows subjects (m, s) as one QI group break, in words; "" if all hold."""
-        counts = [np.bincount(column) for column in subjects.T]
+        counts = [np.bincount(column, minlength=1) for column in subjects.T]
         for subject, count in zip(self.subjects, counts, strict=True):
             if not subject.null_counts:
                 count[NULL] = 0
@@ -216,20 +219,38 @@ def r_k(k: int, ancestors: Subject, r: Fraction) -> Model:
 
 
 def model_of(table: Table) -> Model:
-    """The model of table.yaml: k (of individuals, if it declares them) and its diversity."""
-    demands, counted = table.diversity, table.individual is not None
+    """The model of table.yaml: k (of individuals, if it declares them) and its diversity, also that of its columns."""
+    counted = table.individual is not None
     model = identity_reserved(table.k) if counted else k_anonymity(table.k)
-    if demands.alpha is not None:
-        alpha = Fraction(demands.alpha)
+    if table.diversity.alpha is not None:
+        alpha = Fraction(table.diversity.alpha)
         model &= Model([AtMostShare(INDIVIDUAL, alpha) if counted else AtLeastRows(ceil(1 / alpha))])
-    for column in table.sensitive:
-        if demands.l is not None:
-            model &= distinct_l(Subject(column, null_counts=demands.null_counts), demands.l)
-        if demands.beta is not None:
-            model &= Model([AtMostShare(Subject(column), Fraction(demands.beta))])
-        if demands.r is not None:
-            model &= Model([AtMostShare(Subject(column, demands.level), Fraction(demands.r))])
-    return model
+    return model & Model(chain.from_iterable(_of_column(column, asked) for column, asked in table.demands))
+
+
+def cohort_model(table: Table, rules: SealedRules) -> Model:
+    """The model of the values that a sealed cohort shows: its alpha and l, and what columns demand of themselves.
+
+    To `rules.l` a null is a value like any other.
+    """
+    own = ((i, asked) for i in table.sensitive if (asked := table.kept[i].diversity) is not None)
+    return Model(
+        [
+            *(AtLeastDistinct(Subject(column), rules.l) for column in table.sensitive),
+            *(AtMostShare(Subject(column), Fraction(rules.alpha)) for column in table.sensitive),
+            *chain.from_iterable(_of_column(column, asked) for column, asked in own),
+        ]
+    )
+
+
+def _of_column(column: int, asked: Diversity) -> Iterator[Constraint]:
+    """What is demanded of the values of a sensitive column."""
+    if asked.l is not None:
+        yield AtLeastDistinct(Subject(column, null_counts=asked.null_counts), asked.l)
+    if asked.beta is not None:
+        yield AtMostShare(Subject(column), Fraction(asked.beta))
+    if asked.r is not None:
+        yield AtMostShare(Subject(column, asked.level), Fraction(asked.r))
 
 
 def shown_by_rows(model: Model) -> Model:
@@ -288,6 +309,25 @@ def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | 
     return lambda values: of_text(values[i])
 
 
+def of_values(table: Table, model: Model) -> Callable[[Sequence[Values]], bool]:
+    """A model that counts no individuals as a predicate: True for rows whose values, as one QI group, hold."""
+    asked = [
+        (subject_of(table, s), s.null_counts, model.distinct.get(s, 0), model.shares.get(s, Fraction(1)))
+        for s in model.subjects
+    ]
+
+    def holds(rows: Sequence[Values]) -> bool:
+        for reader, null_counts, distinct, share in asked:
+            counts = Counter(map(reader, rows))
+            if not null_counts:
+                del counts[None]
+            if len(counts) < distinct or exceeds(max(counts.values(), default=0), len(rows), share):
+                return False
+        return len(rows) >= model.rows
+
+    return holds
+
+
 class SubjectCodes:
     """Codes of published rows, as the methods of a `Model` take them; equal subjects have one code in one call."""
 
@@ -321,7 +361,7 @@ def margins(table: Table, model: Model, subjects: Ints) -> Iterator[Margin]:
     n, names = len(subjects), subject_names(table, model)
     yield Margin("rows", n, model.rows, n - model.rows)
     for column, subject in enumerate(model.subjects):
-        count = np.bincount(subjects[:, column])
+        count = np.bincount(subjects[:, column], minlength=1)
         if not subject.null_counts:
             count[NULL] = 0
         distinct, top = int((count > 0).sum()), int(count.max(initial=0))

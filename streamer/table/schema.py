@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property, partial
 from typing import NamedTuple
 
-from streamer.table.codes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
+from streamer.table.codes import Attribute, Diversity, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
 from streamer.table.codes.same_text import CountedText, counted_text, counted_value
 from streamer.table.space import Space
 
@@ -122,21 +122,6 @@ REPAIR_HASHED_BEFORE = ("7.5", {Repair(share=0.07): "0.055", REPAIR: "5%"})
 """Texts by versions below this one, whose default was another share: a table.yaml that states either is the same."""
 
 
-@dataclass(frozen=True)
-class Diversity:
-    """The demands on a QI group in addition to k, for every sensitive column by itself; None: no demand."""
-
-    l: int | None = None  # noqa: E741 - l-diversity: the least number of distinct sensitive values
-    alpha: Decimal | None = None  # the largest share of one individual's rows
-    beta: Decimal | None = None  # the largest share of one sensitive value
-    r: Decimal | None = None  # the largest share of sensitive values with one ancestor at `level` of the hierarchy
-    level: int = 1
-    null_counts: bool = False  # whether a null is one of the `l` values
-
-    def __bool__(self) -> bool:
-        return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
-
-
 ROWS, GROUPS, LOSSY_JOIN = "rows", "groups", "lossy-join"
 """The forms of publication: rows by slot, whole QI groups, or two tables (Tong et al. 2010, 3.2)."""
 
@@ -145,6 +130,9 @@ JSON, CONNECT_JSON, AVRO = "json", "connect-json", "avro"
 
 ROW_BYTES_MAX = 1_000_000
 """Fits, with headers and framing, into a batch of 1,048,588 bytes, which is Kafka's default limit."""
+
+
+NO_DIVERSITY = Diversity()
 
 
 @dataclass(frozen=True)
@@ -220,7 +208,7 @@ class Table:
     decimals_are_text: bool = False  # messages without a schema never have decimals as bytes
     source_texts: tuple[SourceText, ...] = ()  # of columns with words for nulls or a pattern
     limits: Limits = Limits()
-    diversity: Diversity = Diversity()
+    diversity: Diversity = NO_DIVERSITY
     rebuilding: RebuildRules = RebuildRules()
     form: str = ROWS
     format: str = JSON
@@ -272,6 +260,12 @@ class Table:
         """Numbers of the sensitive columns among the kept ones."""
         return tuple(i for i, column in enumerate(self.kept) if column.sensitive)
 
+    @property
+    def demands(self) -> Iterator[tuple[int, Diversity]]:
+        """What QI groups must hold for each sensitive column, by its number: the table's demands, and its own."""
+        for i in self.sensitive:
+            yield from ((i, asked) for asked in (self.diversity, self.kept[i].diversity) if asked is not None)
+
     @cached_property
     def fingerprint(self) -> str:
         """All that decides what a shard's state means: tables with the same one may share a state."""
@@ -290,7 +284,7 @@ class Table:
         engine = f"{ENGINE_VERSION}.{REPAIR_VERSION}" if self.repair else f"{ENGINE_VERSION}"
         parts = {
             "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._column_texts()],
-            "privacy": [f"k {self.k}", str(self.diversity), *(("capitals count",) if self.capitals_count else ())],
+            "privacy": [f"k {self.k}", str(self.diversity), *self._privacy_texts()],
             "engine": [f"recut {self.recut} shrink {self.shrink} repair {repair}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
             "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],
@@ -298,6 +292,12 @@ class Table:
             **self._sealed_parts(),
         }
         return fingerprint_of(engine, parts)
+
+    def _privacy_texts(self) -> Iterator[str]:
+        """Of settings that came later: a table without them has the fingerprint that it had before."""
+        if self.capitals_count:
+            yield "capitals count"
+        yield from (f"{column.name} {column.diversity}" for column in self.kept if column.diversity)
 
     def _sealed_parts(self) -> dict[str, list[str]]:
         """The promise, and how it is published; a table without `sealed` keeps the fingerprint that it had before."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import Degrees
 from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, ModifyWhere, Remove, Truncate
-from streamer.table.schema import Diversity, Repair, Table
+from streamer.table.codes import Diversity
+from streamer.table.schema import Repair, Table
 from worlds.core_arrays import check_arrays
 from worlds.engine_tables import FoldedTable, apply_valid
 from worlds.small_tables import (

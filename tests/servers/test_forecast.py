@@ -16,7 +16,8 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import POSITIONS, outputs_of, topic_name
 from streamer.kafka.outlet import KafkaOutlet
-from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Diversity
+from streamer.table.codes import Diversity
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.forecasts import PublishedToo, bytes_on_disk, many_patients

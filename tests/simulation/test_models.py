@@ -11,10 +11,12 @@ import pytest
 from simulation.simulator import Fault, World
 from simulation.story import PEOPLE, events, held_to_laws, published_table
 from streamer.incremental.topics import OUTPUTS
-from streamer.table.schema import REPAIR, ROWS, Diversity, Table
+from streamer.table.codes import Diversity
+from streamer.table.schema import REPAIR, ROWS, Table
 from worlds.published_groups import FORMS
 
-ASKING = replace(PEOPLE, diversity=Diversity(l=2, beta=Decimal("0.6")), repair=REPAIR)
+STRICT = tuple(replace(column, diversity=Diversity(beta=Decimal("0.6"))) for column in PEOPLE.kept if column.sensitive)
+ASKING = replace(PEOPLE, kept=STRICT, diversity=Diversity(l=2), repair=REPAIR)
 MESSAGES = events(120, seed=3)
 
 

@@ -17,8 +17,9 @@ from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import ReleasePart, parse_part
 from streamer.incremental.release.records import Outgoing, outgoing
+from streamer.table.codes import Diversity
 from streamer.table.row import Row
-from streamer.table.schema import Diversity, Table
+from streamer.table.schema import Table
 from worlds.small_tables import TABLES
 
 

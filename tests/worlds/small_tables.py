@@ -25,10 +25,10 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.arrays import Bools
-from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import NO_REPAIR, VERSION, Diversity, Repair, Table
+from streamer.table.schema import NO_REPAIR, VERSION, Repair, Table
 
 CITIES = Hierarchy.from_rows(
     [
@@ -234,6 +234,10 @@ MODEL_TABLES = {
     "(r, k) of individuals": asking(YEARS, CITY, individual="ssn", r="0.6", level=1),
     "all at once": asking(BMI, YEARS, k=2, individual="ssn", alpha="0.6", beta="0.6", l=2, r="0.75", level=1),
     "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
+    "all at once, by column": replace(
+        asking(YEARS, CITY, beta="0.8"),
+        kept=(replace(NESTED_PROBLEM, diversity=Diversity(l=2, beta=Decimal("0.7"), r=Decimal("0.85"))),),
+    ),
 }
 
 PRICES = (Repair(price=0.001), Repair(share=0.05), Repair(price=0.05))

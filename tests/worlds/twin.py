@@ -30,6 +30,7 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
+from streamer.table.codes import Diversity
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from streamer.table.space import Space
@@ -225,9 +226,13 @@ class Twin(Scan):
     @property
     def asks_more_than_k(self) -> bool:
         """Whether a row that stays where it is can change what its group may do, by another value."""
-        asked = self.table.diversity
-        by_individuals = asked.alpha is not None and self.table.individual is not None
-        return by_individuals or not (asked.l is asked.beta is asked.r is None)
+        by_individuals = self.table.diversity.alpha is not None and self.table.individual is not None
+        of_values = [limit for i in self.table.sensitive for one in self.asked(i) for limit in (one.l, one.beta, one.r)]
+        return by_individuals or any(limit is not None for limit in of_values)
+
+    def asked(self, i: int) -> list[Diversity]:
+        """What is demanded of a column: of all of them, and of it alone."""
+        return [one for one in (self.table.diversity, self.table.kept[i].diversity) if one is not None]
 
     def holds(self, keys: list[str]) -> bool:
         """Whether these rows may be a QI group: k, (alpha, beta), l distinct values, (r, k)."""
@@ -237,24 +242,28 @@ class Twin(Scan):
         owners = keys if self.table.individual is None else [self.rows[key].individual for key in keys]
         if self.largest_share(owners) > Fraction(asked.alpha or 1):
             return False
-        return all(self.values_hold([self.rows[key].values[i] for key in keys], i) for i in self.table.sensitive)
+        return all(
+            self.values_hold([self.rows[key].values[i] for key in keys], i, one)
+            for i in self.table.sensitive
+            for one in self.asked(i)
+        )
 
-    def values_hold(self, values: list[bytes], i: int) -> bool:
-        asked = self.table.diversity
+    def values_hold(self, values: list[bytes], i: int, asked: Diversity) -> bool:
         distinct = {value for value in values if value != b"null" or asked.null_counts}
         if len(distinct) < (asked.l or 0) or self.largest_share(values) > Fraction(asked.beta or 1):
             return False
-        return asked.r is None or self.largest_share([self.ancestor(value, i) for value in values]) <= Fraction(asked.r)
+        close = [self.ancestor(value, i, asked.level) for value in values]
+        return asked.r is None or self.largest_share(close) <= Fraction(asked.r)
 
     def largest_share(self, things: list[Any]) -> Fraction:
         return Fraction(max(Counter(things).values()), len(things))
 
-    def ancestor(self, value: bytes, i: int) -> Any:
-        """The label above a value at the level that table.yaml names; a null is its own."""
+    def ancestor(self, value: bytes, i: int, level: int) -> Any:
+        """The label above a value at a level; a null is its own."""
         tree, label = self.table.kept[i].hierarchy, msgspec.json.decode(value)
         if label is None or tree is None:
             return None
-        return int(tree.levels[self.table.diversity.level][tree.code_of[label]])
+        return int(tree.levels[level][tree.code_of[label]])
 
     def price_now(self) -> float:
         """What a row published again has to save: stated, or a share of what a row in a group loses."""

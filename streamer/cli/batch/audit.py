@@ -252,10 +252,15 @@ def _audited(
     else:
         found = _live(log, schema, asked, progress)[1]
     facts |= found.as_dict()
-    bound = asked.bound or (float(schema.diversity.beta) if kind == LIVE and schema.diversity.beta else None)
+    bound = asked.bound or (_bound_of(schema) if kind == LIVE else None)
     facts["bound"] = bound
     facts["ok"] = not (kind == SEALED and found.pinned) and (bound is None or found.worst <= bound)
     return facts | {"verdict": _verdict(facts, found)}, found
+
+
+def _bound_of(schema: Table) -> float | None:
+    """The least `beta` that table.yaml asks for: who guesses all values of a person is right no more often."""
+    return min((float(asked.beta) for _, asked in schema.demands if asked.beta is not None), default=None)
 
 
 def _verdict(facts: dict[str, Any], found: Found) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from streamer.errors import ConfigError, UsageError
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
-from streamer.privacy.models import counted, model_of, subject_names, words
+from streamer.privacy.models import AtLeastRows, AtMostShare, Model, counted, margins, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.costs import SUPPRESSION, costs
@@ -43,7 +44,7 @@ from streamer.table.codes import (
 from streamer.table.encode import EncodedColumns, Encoder
 from streamer.table.files import atomic_writer
 from streamer.table.hierarchy import labels_beside_their_leaves
-from streamer.table.microdata import Microdata, microdata_of_columns
+from streamer.table.microdata import INDIVIDUAL, Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, SealedRules, Table
@@ -76,7 +77,7 @@ def try_data(
     n, whole = len(accepted), microdata_of_columns(table, accepted)
     individuals = n if whole.individuals is None else int(whole.individuals.max(initial=-1)) + 1
     used = whole.rows(np.arange(min(n, ROWS_TRIED_MAX)))
-    shortfall = model.shortfall(whole.subjects(model.subjects), subject_names(table, model))
+    shortfall = [*_shortfalls(table, model, whole)] if n else []
     tried, published = None, Cautions([], [])
     if n and not shortfall:
         with progress.stage("publish"):
@@ -124,15 +125,33 @@ def _key_missing(table: Table, frame: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
+def _shortfalls(table: Table, model: Model, whole: Microdata) -> Iterator[str]:
+    """Each constraint that all rows as one QI group break, and the strongest of its kind that they hold."""
+    names = subject_names(table, model)
+    for one in model.constraints:
+        subjects = () if isinstance(one, AtLeastRows) else (one.subject,)
+        codes = whole.subjects(subjects)
+        if not (shortfall := Model([one]).shortfall(codes, names)):
+            continue
+        if isinstance(one, AtLeastRows) or one.subject == INDIVIDUAL:
+            yield shortfall
+            continue
+        (held,) = (margin.has for margin in margins(table, Model([one]), codes) if margin.what != "rows")
+        if isinstance(one, AtMostShare):
+            best = f"{'r' if one.subject.level else 'beta'} = {ceil(1000 * held) / 1000:g} is the least they can hold"
+        else:
+            best = f"l = {held:g} is the most they can hold" if held > 1 else "they can hold no l"
+        others = ", and `columns` can ask for more of other columns alone" if len(table.sensitive) > 1 else ""
+        yield f"{shortfall}; {best}{others}"
+
+
+def _warnings(table: Table, individuals: int, shortfalls: Sequence[str]) -> list[str]:
     who = "rows" if table.individual is None else "individuals"
     if individuals < table.k:
         return [f"{counted(individuals, who)} fewer than k = {table.k}: nothing would be published"]
     if individuals < 2 * table.k:
         return [f"{counted(individuals, who)} fewer than 2k = {2 * table.k}: there would be a single QI group"]
-    if shortfall:
-        return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
-    return []
+    return [f"all rows together, as one QI group: {one}: nothing would be published" for one in shortfalls]
 
 
 def _alpha_warnings(table: Table, rows: EncodedColumns) -> list[str]:

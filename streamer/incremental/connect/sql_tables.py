@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.topics import LIVE, topic_name
+from streamer.privacy.models import model_of
+from streamer.table.microdata import INDIVIDUAL
 from streamer.table.published import schemas
 from streamer.table.published.groups import COUNT, VALUES
 from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, all_box_columns, published_columns
@@ -169,7 +171,8 @@ def _comments(table: Table, dialect: str) -> Iterator[str]:
         return
     if dialect == KSQLDB:
         yield f"-- At times this mixes two releases: show only boxes with {table.k} rows or more of one qi_group."
-    uncounted = [name for name in ("alpha", "beta", "r") if getattr(table.diversity, name) is not None]
+    asked = [table.diversity, *(own for column in table.kept if (own := column.diversity) is not None)]
+    uncounted = [name for name in ("alpha", "beta", "r") if any(getattr(one, name) is not None for one in asked)]
     if uncounted:
         yield f"-- Not counted here: {', '.join(uncounted)}. Whole releases satisfy them, and so does `form: groups`."
     if table.individual is not None:
@@ -229,11 +232,11 @@ def _create_view(table: Table, dialect: Dialect) -> str:
 def _enough(table: Table, dialect: Dialect) -> Iterator[str]:
     """The conditions to show the rows of one box. A null is a value if table.yaml counts it as one."""
     yield f"count(*) >= {table.k}"
-    asked = table.diversity
-    for name in (table.kept[i].name for i in table.sensitive) if asked.l is not None else ():
-        column = dialect.name(name)
-        null = f" + max(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END)" if asked.null_counts else ""
-        yield f"count(DISTINCT {column}){null} >= {asked.l}"
+    for subject, least in model_of(table).distinct.items():
+        if subject != INDIVIDUAL:
+            column = dialect.name(table.kept[subject.column].name)
+            null = f" + max(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END)" if subject.null_counts else ""
+            yield f"count(DISTINCT {column}){null} >= {least}"
 
 
 def _listed(names: Iterator[str] | list[str], dialect: Dialect) -> str:

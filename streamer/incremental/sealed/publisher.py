@@ -65,6 +65,7 @@ from streamer.incremental.sealed.stored_state import (
     StoredCohort,
     StoredSealed,
 )
+from streamer.privacy.models import cohort_model, of_values
 from streamer.table.arrays import Ints
 from streamer.table.codes import decimal_text
 from streamer.table.row import Row, Values
@@ -228,6 +229,7 @@ class Sealed:
         self.changes = 0  # of rows, since then
         self._table, self._shard, self._form, self._draw = table, shard, form, draw
         self._counted = table.counted_value
+        self._may_show = of_values(table, cohort_model(table, table.sealed))
         self._per_cell = table.space.codes_per_cell.tolist()
         self._persons = SourceKeys()
         self._where = array("i")  # of each person: index of the cohort, or -2 less the place in the pool
@@ -454,11 +456,7 @@ class Sealed:
 
     def _shown(self, rows: Sequence[Values]) -> SensitiveTexts | None:
         """The values of a cohort, if it may show them: a function of these values, in no order."""
-        for i in self._table.sensitive:
-            counts = Counter(self._counted(values[i]) for values in rows)
-            if max(counts.values()) > self.rules.alpha * len(rows) or len(counts) < self.rules.l:
-                return None
-        return sensitive_texts(rows)
+        return sensitive_texts(rows) if self._may_show(rows) else None
 
     def _chance(self) -> int:
         self._drawn += 1

@@ -334,7 +334,7 @@ def anonymize_page(
     curves: Sequence[Curve] = (),
 ) -> str:
     """The report of one run; facts: what `streamer anonymize --json` prints, with what `findings` found."""
-    reasons, asked = unjudged(facts, table), table.diversity
+    reasons = unjudged(facts, table)
     return rendered(
         "anonymize.html",
         facts=facts,
@@ -342,7 +342,7 @@ def anonymize_page(
         provenance=provenance,
         judged={name: None if name in reasons else value for name, value in facts["measures"].items()},
         meaning=meanings(facts["form"], reasons),
-        diverse=any(limit is not None for limit in (asked.l, asked.beta, asked.r)),
+        diverse=any(limit is not None for _, asked in table.demands for limit in (asked.l, asked.beta, asked.r)),
         pictures=list(_pictures(facts["measures"], table, drawn)),
         **_tradeoffs(curves, facts["measures"]["rows"]),
     )

@@ -75,8 +75,8 @@ def _strengths(table: Table, algorithm: Algorithm) -> Iterator[tuple[str, list[S
     """The constraints that may be changed, and the strengths that are tried: also the one that is asked now."""
     slow = algorithm in BY_LEVELS
     tried: dict[str, Sequence[Strength]] = {"k": KS_BY_LEVELS if slow else TRADEOFF_KS}
-    if table.sensitive and not slow:
-        tried |= {"l": LS, "beta": SHARES}
+    if table.sensitive and not slow and not any(table.kept[i].diversity for i in table.sensitive):
+        tried |= {"l": LS, "beta": SHARES}  # a weaker one says nothing if a column asks for more by itself
     if table.individual is not None and not slow:
         tried["alpha"] = SHARES
     for constraint, strengths in tried.items():

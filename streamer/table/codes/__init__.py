@@ -6,6 +6,7 @@ Other rooms import from here; other names of the modules are for `table` alone.
 from streamer.table.codes.attributes import (
     Attribute,
     CategoricalAttribute,
+    Diversity,
     KeptColumn,
     NumericAttribute,
     SourceText,
@@ -38,9 +39,9 @@ from streamer.table.codes.scalars import (
 from streamer.table.codes.source_texts import cell_text, is_scalar, source_cells, type_of_column
 
 __all__ = [
-    "CLOCKS", "DATE", "DIGITS_MAX", "EPOCH", "INFINITY", "LOCAL_TIMESTAMP", "SECONDS_PER_DAY", "TIMESTAMP",
-    "Attribute", "CategoricalAttribute", "Clock", "CountedText", "KeptColumn", "NumericAttribute", "SourceText",
-    "Span", "Spellings", "TemporalAttribute", "cell_text", "constant_of", "day_text", "decimal_text", "from_code",
-    "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text", "null_exact", "other_spellings_of_key",
-    "read_decimal", "source_cells", "time_text", "timestamp_text", "type_of_column",
+    "CLOCKS", "DATE", "DIGITS_MAX", "EPOCH", "INFINITY", "LOCAL_TIMESTAMP", "SECONDS_PER_DAY", "TIMESTAMP", "Attribute",
+    "CategoricalAttribute", "Clock", "CountedText", "Diversity", "KeptColumn", "NumericAttribute", "SourceText", "Span",
+    "Spellings", "TemporalAttribute", "cell_text", "constant_of", "day_text", "decimal_text", "from_code", "is_scalar",
+    "is_stepless", "limit_of", "moment_of", "moment_text", "null_exact", "other_spellings_of_key", "read_decimal",
+    "source_cells", "time_text", "timestamp_text", "type_of_column",
 ]  # fmt: skip

@@ -191,6 +191,21 @@ Attribute = NumericAttribute | TemporalAttribute | CategoricalAttribute
 
 
 @dataclass(frozen=True)
+class Diversity:
+    """The demands on a QI group in addition to k, for one sensitive column or each by itself; None: no demand."""
+
+    l: int | None = None  # noqa: E741 - l-diversity: the least number of distinct sensitive values
+    alpha: Decimal | None = None  # the largest share of one individual's rows
+    beta: Decimal | None = None  # the largest share of one sensitive value
+    r: Decimal | None = None  # the largest share of sensitive values with one ancestor at `level` of the hierarchy
+    level: int = 1
+    null_counts: bool = False  # whether a null is one of the `l` values
+
+    def __bool__(self) -> bool:
+        return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
+
+
+@dataclass(frozen=True)
 class KeptColumn:
     """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
 
@@ -201,6 +216,7 @@ class KeptColumn:
     other: str | None = None  # the leaf that an unknown category counts as; None: it is a dead letter
     grid: Decimal | None = None  # numbers are rounded to a multiple of it
     domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
+    diversity: Diversity | None = None  # demands on this column in addition to the table's; `alpha` is of none
 
     @property
     def is_coarse(self) -> bool:

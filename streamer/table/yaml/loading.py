@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from errno import EFBIG, EINVAL
 from pathlib import Path
 from stat import S_ISREG
@@ -26,7 +27,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from streamer.errors import ConfigError, UsageError
-from streamer.table.codes import Attribute, KeptColumn
+from streamer.table.codes import Attribute, Diversity, KeptColumn
 from streamer.table.codes.same_text import counted_text
 from streamer.table.hierarchy import rows_of_text
 from streamer.table.published.groups import COUNT, SIZE, VALUES
@@ -38,7 +39,6 @@ from streamer.table.schema import (
     LOSSY_JOIN,
     NO_REPAIR,
     REPAIR,
-    Diversity,
     Limits,
     RebuildRules,
     Repair,
@@ -194,6 +194,8 @@ def _sentence(fault: Any) -> str:
     place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
     if kind == "missing":
         return f"{place}: {_PUBLISH_HINT if place in _OF_LIVE else 'is missing'}"
+    if kind == "extra_forbidden" and parent == "sensitive" and where[-1] == "alpha":
+        return f"{place}: is about individuals: set privacy.alpha, or `beta` here, which is about values"
     if kind == "extra_forbidden":
         return f"{place}: is not a setting; there are {', '.join(_MODELS[parent].model_fields)}"
     if kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -273,7 +275,10 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         if isinstance(column, QuasiIdentifierSettings | TemporalSettings):
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
-            kept.append(_kept(place, name, column, folder, faults))
+            column_kept = _kept(place, name, column, folder, faults)
+            if column_kept is not None and isinstance(column, SensitiveSettings):
+                column_kept = replace(column_kept, diversity=_own_demands(settings.privacy, column))
+            kept.append(column_kept)
     faults += columns.faults_of_texts(settings, [column for column in (*attributes, *kept) if column is not None])
     faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
@@ -336,11 +341,15 @@ def _sealed_faults(settings: TableSettings, sensitive: list[KeptColumn]) -> Iter
         yield f"{place}.delta: has no effect without {place}.tau; set that, or remove this"
     if said.l > 1 and not sensitive:
         yield f"{place}.l: needs sensitive values, but no column has `role: sensitive`"
-    rows = 2 * settings.privacy.k - 1
-    if sensitive and said.alpha * rows < 1:
-        yield f"{place}.alpha: one of {rows} rows has a larger share, so no cohort would show any; raise it, or k"
-    if said.l > rows:
-        yield f"{place}.l: a cohort has about k to {rows} rows, so none would show its values; lower it, or raise k"
+    rows, own = 2 * settings.privacy.k - 1, [column for column in sensitive if column.diversity is not None]
+    shares = {f"{place}.alpha": said.alpha} | {f"columns.{c.name}.beta": c.diversity.beta for c in own if c.diversity}
+    for setting, share in shares.items():
+        if sensitive and share is not None and share * rows < 1:
+            yield f"{setting}: one of {rows} rows has a larger share, so no cohort would show any; raise it, or k"
+    least = {f"{place}.l": said.l} | {f"columns.{c.name}.l": c.diversity.l for c in own if c.diversity}
+    for setting, l in least.items():  # noqa: E741
+        if l is not None and l > rows:
+            yield f"{setting}: a cohort has about k to {rows} rows, so none would show its values; lower it, or raise k"
     for column in sensitive:
         if column.hierarchy is not None and said.l > column.hierarchy.n_leaves + 1:
             yield f"{place}.l: {column.name} has {column.hierarchy.n_leaves} values, so no cohort would show them"
@@ -352,12 +361,17 @@ def _repair(settings: TableSettings) -> Repair:
     return NO_REPAIR if settings.publish.form == LOSSY_JOIN else REPAIR
 
 
+Demands = PrivacySettings | SensitiveSettings
+"""Those of the table, and those of a column."""
+
+
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
     """Demands on sensitive values that the sensitive columns cannot meet."""
     privacy = settings.privacy
     sensitive = [column for column in kept if column is not None and column.sensitive]
+    own = {name: said for name, said in settings.columns.items() if isinstance(said, SensitiveSettings)}
     faults = []
-    if settings.publish.form == LOSSY_JOIN and privacy.l is None and privacy.beta in (None, 1):
+    if settings.publish.form == LOSSY_JOIN and not (_differ(privacy) or (own and all(map(_differ, own.values())))):
         faults.append(
             "publish.live.form: lossy-join publishes exact quasi-identifiers, so people are protected only if the"
             " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1"
@@ -365,34 +379,51 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
     for name in ("l", "beta", "r"):
         if getattr(privacy, name) is not None and not sensitive:
             faults.append(f"privacy.{name}: needs sensitive values, but no column has `role: sensitive`")
-    for column in sensitive if privacy.r is not None else ():
-        if column.hierarchy is None:
-            faults.append(
-                f"privacy.r: columns.{column.name} has no hierarchy that says which values are close:"
-                " give it one, as every sensitive column needs, or remove r"
-            )
-        elif privacy.level >= column.hierarchy.n_levels:
-            top = column.hierarchy.n_levels - 1
-            faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
     for column in sensitive:
-        faults += _unreachable(privacy, column)
+        for place, said in (("privacy", privacy), (f"columns.{column.name}", own[column.name])):
+            faults += _unreachable(place, said, _level(privacy, said), privacy, column)
     faults += _sealed_faults(settings, sensitive)
-    for name, asked in (("level", "r"), ("null_counts", "l")):
-        if name in privacy.model_fields_set and getattr(privacy, asked) is None:
-            faults.append(f"privacy.{name}: has no effect without privacy.{asked}; set that, or remove this")
+    asked = {"privacy": privacy} | {f"columns.{name}": said for name, said in own.items()}
+    for place, said in asked.items():
+        if "level" in said.model_fields_set and said.r is None and not (said is privacy and _any_asks(own, "r")):
+            faults.append(f"{place}.level: has no effect without {place}.r; set that, or remove this")
+    if "null_counts" in privacy.model_fields_set and privacy.l is None and not _any_asks(own, "l"):
+        faults.append("privacy.null_counts: has no effect without privacy.l; set that, or remove this")
     return faults
 
 
-def _unreachable(privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
-    """Demands that no QI group can meet, because the column has too few values: no row would ever be published."""
-    if column.hierarchy is None:
+def _differ(said: Demands) -> bool:
+    """True if the values of a QI group have to differ."""
+    return said.l is not None or said.beta not in (None, 1)
+
+
+def _any_asks(own: Mapping[str, SensitiveSettings], name: str) -> bool:
+    return any(getattr(said, name) is not None for said in own.values())
+
+
+def _level(privacy: PrivacySettings, said: Demands) -> int:
+    return privacy.level if said.level is None else said.level
+
+
+def _unreachable(place: str, said: Demands, level: int, privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
+    """Demands that no QI group can meet, because of the column's hierarchy: no row would ever be published."""
+    tree = column.hierarchy
+    if tree is None:
+        if said.r is not None:
+            rest = ", as every sensitive column needs," if said is privacy else ""
+            yield (
+                f"{place}.r: columns.{column.name} has no hierarchy that says which values are close:"
+                f" give it one{rest} or remove r"
+            )
         return
+    if said.r is not None and level >= tree.n_levels:
+        yield f"{place}.level: the hierarchy of {column.name} ends at level {tree.n_levels - 1}"
     counted = counted_text(privacy.capitals_count)
-    n_values = len(set(map(counted, column.hierarchy.leaves)))
-    if privacy.l is not None and privacy.l > n_values + privacy.null_counts:
-        yield f"privacy.l: {column.name} has {n_values} values, so no QI group has {privacy.l} distinct ones"
-    if privacy.beta is not None and privacy.beta * (n_values + 1) < 1:
-        yield f"privacy.beta: {column.name} has {n_values} values, so in every QI group one of them has a larger share"
+    n_values = len(set(map(counted, tree.leaves)))
+    if said.l is not None and said.l > n_values + privacy.null_counts:
+        yield f"{place}.l: {column.name} has {n_values} values, so no QI group has {said.l} distinct ones"
+    if said.beta is not None and said.beta * (n_values + 1) < 1:
+        yield f"{place}.beta: {column.name} has {n_values} values, so in every QI group one of them has a larger share"
 
 
 def _name_faults(settings: TableSettings) -> list[str]:
@@ -445,6 +476,14 @@ def _kept(
             )
         return columns.kept_column(place, name, column, faults)
     return columns.sensitive_categories(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
+
+
+def _own_demands(privacy: PrivacySettings, said: SensitiveSettings) -> Diversity | None:
+    """What a sensitive column demands of itself; None: nothing."""
+    if said.l is None and said.beta is None and said.r is None:
+        return None
+    level = _level(privacy, said)
+    return Diversity(said.l, None, said.beta, said.r, level, privacy.null_counts)
 
 
 def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> columns.Rows | None:

@@ -204,7 +204,10 @@ class SensitiveSettings(_Settings):
     are rounded to a multiple of it before they are published and counted. domain: numbers outside it become its nearer
     end (top-coding). hierarchy: a file next to table.yaml, whose leaves are all possible values; `r` needs one. other:
     the node that takes categories which the hierarchy does not have. na: words that are nulls, instead of the table's.
-    written: how its texts are written, such as `DD.MM.YYYY` or `1,234.5`.
+    written: how its texts are written, such as `DD.MM.YYYY` or `1,234.5`. l: the least number of distinct values of
+    this column in a QI group, and in a sealed cohort that shows its values; what `privacy` says holds, too, so the
+    stronger of both. beta: likewise the largest share of one value. r: likewise the largest share of close values.
+    level: how far above the leaf the ancestor stands that makes them close; by default `privacy.level`.
     """
 
     role: Literal["sensitive"]
@@ -215,6 +218,10 @@ class SensitiveSettings(_Settings):
     other: Name | None = None
     na: Words | None = None
     written: Name | None = None
+    l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
+    beta: Number | None = Field(default=None, gt=0, le=1)
+    r: Number | None = Field(default=None, gt=0, le=1)
+    level: int | None = Field(default=None, ge=0, le=100)
 
 
 class KeepSettings(_Settings):

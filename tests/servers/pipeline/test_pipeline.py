@@ -16,12 +16,13 @@ from servers.pipeline.configurations import Shape, source_sql
 from servers.pipeline.pipeline import Laying, Parts, Pipeline
 from servers.pipeline.readers import of_the_console, of_the_sink
 from servers.pipeline.sources import PartitionedSource, PayingSource
-from streamer.incremental.events.snapshot_marks import Mark
+from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.store.base import ELSEWHERE, LAST, QUIET
 from streamer.table.published.schemas import sink_table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.kafka_and_redis import read, write
 from worlds.workers import wait_until
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -133,6 +134,29 @@ def test_a_column_that_was_renamed_heals_by_the_printed_row_and_a_dead_sink_by_t
     for call in re.findall(r"`curl (-X POST [^`]+)`", part["said"]):
         subprocess.run(["curl", "-sSf", *call.replace("'", "").split()], check=True)
     wait_until(lambda: not pipeline.wrong(), 60, pipeline.log)
+
+
+def test_a_snapshot_whose_messages_come_a_second_time_publishes_nobody_again_who_was_deleted(lay: Laying) -> None:
+    """As from a copy of the topic; the messages are Debezium's own, with its own positions."""
+    pipeline = lay(Shape(), shards=2)
+    pipeline.begin(FEW, workers=1, looked_at=False)
+    pipeline.until_released()
+    pipeline.until_source_reads()
+    pipeline.people.change(2 * FEW)
+    pipeline.until_arrived()
+    name, table = pipeline.bootstrap, pipeline.table.name
+    snapshot = [
+        (shard, message.key(), message.value())
+        for shard in range(2)
+        for message in read(name, table, "changes", shard)
+        if mark_of(message.value()) in (Mark.READ, Mark.LAST)
+    ]
+    assert len(snapshot) == FEW
+    write(name, f"{table}.changes", snapshot)
+    wait_until(lambda: sum(meta.counts.old_reads for meta in pipeline.metas()) > FEW // 2, 60, pipeline.log)
+    pipeline.database.execute(f"DELETE FROM {table} WHERE id = (SELECT min(id) FROM {table})".encode())
+    pipeline.until_arrived()
+    assert pipeline.status()["problems"] == []
 
 
 def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) -> None:

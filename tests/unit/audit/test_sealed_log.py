@@ -14,6 +14,7 @@ import pytest
 from streamer.audit.sealed_log import SealedLaws, SealedLine, read_sealed, sealed_facts, what_ids_show
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.sealed.records import Written, log_line
+from streamer.table.codes import Diversity
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, as_file, busy_publisher
 
 Lines = list[SealedLine]
@@ -228,6 +229,13 @@ def test_another_alpha_or_l_than_that_of_the_table_is_refused(log: Lines, looser
     followed(forged, known=False)
     with pytest.raises(LawViolated, match=r"'settings'.* record 2 .*table.yaml says 0.5 and 1"):
         followed(forged)
+
+
+def test_values_that_break_what_their_column_demands_are_named(log: Lines) -> None:
+    column = replace(SEALED_PEOPLE.kept[0], diversity=Diversity(l=3))
+    with pytest.raises(LawViolated, match=r"'sealed'.*break what table.yaml demands of a column"):
+        for _ in SealedLaws(replace(SEALED_PEOPLE, kept=(column,))).follow(log):
+            pass
 
 
 def test_shards_of_other_settings_are_no_one_log(log: Lines) -> None:

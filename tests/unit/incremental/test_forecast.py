@@ -30,7 +30,8 @@ from streamer.incremental.forecast import (
 )
 from streamer.incremental.replay import Replay, secret_of_seed
 from streamer.incremental.topics import DEAD_LETTERS, LIVE, POSITIONS, QIT, SEALED, STT
-from streamer.table.schema import AVRO, CONNECT_JSON, JSON, LOSSY_JOIN, Diversity, EpochLength, SealedRules, Table
+from streamer.table.codes import Diversity
+from streamer.table.schema import AVRO, CONNECT_JSON, JSON, LOSSY_JOIN, EpochLength, SealedRules, Table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.forecasts import many_patients

@@ -26,14 +26,16 @@ from streamer.privacy.models import (
     k_l,
     margins,
     model_of,
+    of_values,
     r_k,
     subject_names,
     subject_of,
     words,
 )
+from streamer.table.codes import Diversity
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, microdata_of
-from streamer.table.schema import Diversity, Table
+from streamer.table.schema import Table
 from worlds.algorithms_by_hand import obeys, rows_of
 from worlds.microdata import ANCESTORS, MODELS, TABLES, VALUES, WITHOUT_NULL
 from worlds.small_tables import MODEL_TABLES, YEARS, asking, rows, table
@@ -54,6 +56,17 @@ def test_rows_hold_a_model_exactly_where_they_do_as_columns(name: str, data: st.
     assert [len(np.unique(column)) for column in codes.T] == [len(np.unique(column)) for column in columns.T]
     assert model.holds(codes) == model.holds(columns)
     assert model.shortfall(codes, names) == model.shortfall(columns, names)
+
+
+@pytest.mark.parametrize("name", MODEL_TABLES)
+@given(data=st.data())
+def test_the_predicate_of_values_is_the_model(name: str, data: st.DataObject) -> None:
+    small = MODEL_TABLES[name]
+    model = Model(
+        one for one in model_of(small).constraints if isinstance(one, AtLeastRows) or one.subject != INDIVIDUAL
+    )
+    values = [row.values for row in data.draw(st.lists(rows(small), min_size=1, max_size=12))]
+    assert of_values(small, model)(values) == model.holds(SubjectCodes(small, model).of(values))
 
 
 def test_a_subject_names_a_text_or_the_node_above_it_and_nothing_for_a_null() -> None:
@@ -237,6 +250,15 @@ def test_every_demand_is_one_constraint_more() -> None:
         INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(1, 4)
     )
     assert demanding(PLAIN, r=half, level=1) == r_k(2, ANCESTORS, Fraction(1, 2))
+
+
+def test_a_column_demands_more_of_itself_and_never_less() -> None:
+    two = (replace(PEOPLE.kept[0], diversity=Diversity(l=3)), replace(PEOPLE.kept[0], name="smokes"))
+    of_each = [Subject(column, null_counts=False) for column in range(2)]
+    for asked, least in ((Diversity(), (3, None)), (Diversity(l=2), (3, 2)), (Diversity(l=4), (4, 4))):
+        model = model_of(replace(PEOPLE, kept=two, diversity=asked))
+        assert tuple(map(model.distinct.get, of_each)) == least
+    assert model_of(replace(PEOPLE, kept=two[:1])) == demanding(PEOPLE, l=3)
 
 
 def test_without_individuals_alpha_asks_for_rows_since_every_row_is_somebody_else() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.table.codes import CategoricalAttribute, KeptColumn, SourceText
+from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn, SourceText
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.schema import (
     AVRO,
@@ -18,7 +18,6 @@ from streamer.table.schema import (
     REPAIR_VERSION,
     VERSION,
     Differences,
-    Diversity,
     Limits,
     RebuildRules,
     Repair,
@@ -55,6 +54,7 @@ def of_version(fingerprint: str, version: str) -> str:
         ({"source_texts": (SourceText("age", ("?",)),)}, "columns"),
         ({"k": 4}, "privacy"),
         ({"diversity": Diversity(l=2)}, "privacy"),
+        ({"kept": (replace(PROBLEM, diversity=Diversity(l=2)), PEOPLE.kept[1])}, "privacy"),
         ({"recut": False}, "engine"),
         ({"shrink": False}, "engine"),
         ({"limits": Limits(event_bytes_max=7)}, "limits"),

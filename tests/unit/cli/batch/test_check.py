@@ -268,9 +268,31 @@ def test_rows_that_do_not_hold_the_model_even_together_are_warned_of(rows: Calla
     path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(9)))
     (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
     assert warning == (
-        "all rows together, as one QI group: 1 distinct value of problem other than null is fewer than 2:"
-        " nothing would be published"
+        "all rows together, as one QI group: 1 distinct value of problem other than null is fewer than 2;"
+        " they can hold no l: nothing would be published"
     )
+
+
+def test_of_each_column_that_forbids_a_model_the_strongest_that_it_can_hold_is_said(
+    rows: Callable[..., Path], tmp_path: Path
+) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    text = re.sub(r"privacy: \{(.*)\}", r"privacy: {\1, l: 3, beta: 0.5}", text)
+    text = text.replace("  problem:", "  name: {role: sensitive, l: 2, beta: 0.7}\n  problem:")
+    (tmp_path / "table.yaml").write_text(text)
+    problems = ["flu", "asthma", "ulcer", "gastritis", "fracture", "sprain", "burn", "flu", "asthma"]
+    path = rows(*(f"{i},{'yes' if i < 7 else 'no'},30,12000,21.5,Female,{problems[i]}" for i in range(9)))
+    elsewhere = ", and `columns` can ask for more of other columns alone: nothing would be published"
+    assert checked("--table", tmp_path, "--data", path)["data"]["warnings"] == [
+        "all rows together, as one QI group: 2 distinct values of name other than null are fewer than 3;"
+        f" l = 2 is the most they can hold{elsewhere}",
+        "all rows together, as one QI group: one of the values of name has 7 of 9 rows (0.778); the largest share"
+        f" allowed is 0.5; beta = 0.778 is the least they can hold{elsewhere}",
+    ]
+    (tmp_path / "table.yaml").write_text(text.replace("l: 3, beta: 0.5}", "l: 2}").replace("beta: 0.7", "beta: 0.8"))
+    assert checked("--table", tmp_path, "--data", path)["data"]["warnings"] == []
+    none = rows(*(f"{i},no,30,12000,21.5,Female,none of these" for i in range(9)))
+    assert "0 rows are fewer than k = 3" in check("--table", tmp_path, "--data", none).output
 
 
 def test_data_that_cannot_be_read_or_lacks_a_column_is_said(tmp_path: Path) -> None:

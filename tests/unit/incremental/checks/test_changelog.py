@@ -17,8 +17,8 @@ from streamer.errors import LawViolated
 from streamer.incremental.checks.as_published import RowsSeen
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
 from streamer.incremental.checks.source import SourceLaws
+from streamer.table.codes import Diversity
 from streamer.table.published.rows import parse_key
-from streamer.table.schema import Diversity
 from worlds.busy_days import SMALL, busy_days, check, history_of, index_of
 from worlds.published_groups import FORMS
 from worlds.small_tables import MODEL_TABLES, TABLES, changes

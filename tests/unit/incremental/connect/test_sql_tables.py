@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.connect.sql_tables import DIALECTS, FLINK, KSQLDB, alike_columns, sql_warnings, view_sql
-from streamer.table.codes import KeptColumn
+from streamer.table.codes import Diversity, KeptColumn
 from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Table
 from worlds.published_forms import AGE, CITY, published_as
 from worlds.small_tables import YEARS, table
 
@@ -121,6 +121,10 @@ def test_what_rows_cannot_tell_is_said_in_the_sql_itself() -> None:
     table = replace(SMALL, individual="ssn", diversity=Diversity(beta=Decimal("0.5"), r=Decimal("0.7")))
     remarks = [line for line in view_sql(table, POSTGRES).splitlines() if line.startswith("--")]
     assert "Not counted here: beta, r." in remarks[0]
+    column = replace(SMALL.kept[0], diversity=Diversity(l=3, beta=Decimal("0.5")))
+    sql = view_sql(replace(SMALL, kept=(column,), diversity=Diversity(l=2)), POSTGRES)
+    assert "Not counted here: beta." in sql
+    assert re.findall(r"count\(DISTINCT \S+\) >= (\d)", sql) == ["3"]
     assert "k counts individuals" in remarks[1]
     assert "CREATE VIEW" in view_sql(table, POSTGRES)
 

@@ -43,8 +43,9 @@ from streamer.incremental.events.changes import (
     Remove,
     Truncate,
 )
+from streamer.table.codes import Diversity
 from streamer.table.row import Row
-from streamer.table.schema import Diversity, Limits, Repair, Table
+from streamer.table.schema import Limits, Repair, Table
 from worlds.core_arrays import check_arrays
 from worlds.engine_tables import (
     OF_PEOPLE,

@@ -20,8 +20,8 @@ from streamer.incremental.engine.explained import (
 )
 from streamer.incremental.engine.stored_state import PENDING, QIGroupState
 from streamer.incremental.events.changes import Insert
+from streamer.table.codes import Diversity
 from streamer.table.row import Row
-from streamer.table.schema import Diversity
 from streamer.table.space import Space, in_order
 from worlds.boxes import SPACES, Box, boxes, tuples
 from worlds.engine_tables import FoldedTable, apply_valid

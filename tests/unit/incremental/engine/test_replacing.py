@@ -20,8 +20,9 @@ from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify, Upsert
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.arrays import Ints
+from streamer.table.codes import Diversity
 from streamer.table.row import Row
-from streamer.table.schema import Diversity, Table
+from streamer.table.schema import Table
 from worlds.engine_tables import FoldedTable, apply_valid, drawn_groups, fewest_upserts, same_groups, seen, swapped
 from worlds.small_tables import TABLES, YEARS, changes, table
 

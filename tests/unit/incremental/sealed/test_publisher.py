@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from random import Random
 
 import msgspec
@@ -15,7 +16,7 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert, RowChange
 from streamer.incremental.sealed.publisher import Pool, Sealed, drawn_by
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord, decode, encode
-from streamer.table.codes import KeptColumn
+from streamer.table.codes import Diversity, KeptColumn
 from streamer.table.row import Row
 from streamer.table.schema import NO_REPAIR
 from worlds.faust_loops import alive
@@ -202,6 +203,15 @@ def test_a_share_of_exactly_alpha_is_shown() -> None:
     line = "; ".join(f"p{i} {i} {value}" for i, value in enumerate("aaabbbcccd"))
     shown = "a,a,a,b,b,b,c,c,c,d"
     assert in_words(publisher(sealed_table(10, "0.3")), [line]) == [[f"ADD c1 [0, 9] 10 {shown}"]]
+
+
+def test_a_cohort_shows_its_values_only_if_they_hold_what_their_column_demands() -> None:
+    flu, cold = "p1 10 flu; p2 11 flu; p3 12 cold", "p1 10 flu; p2 11 hip; p3 12 cold"
+    for asked in (Diversity(l=3), Diversity(beta=Decimal("0.5"))):
+        table = sealed_table(3, "0.7")
+        table = replace(table, kept=(replace(table.kept[0], diversity=asked),))
+        assert in_words(publisher(table), [flu]) == [["ADD c1 [10, 12] 3 null"]]
+        assert in_words(publisher(table), [cold]) == [["ADD c1 [10, 12] 3 cold,flu,hip"]]
 
 
 def test_a_row_waits_for_delta_epochs_at_most_and_then_takes_its_cohort_along() -> None:

@@ -63,9 +63,10 @@ from streamer.incremental.store.base import (
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.arrays import Ints
+from streamer.table.codes import Diversity
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
-from streamer.table.schema import Diversity, Limits, RebuildRules, Table
+from streamer.table.schema import Limits, RebuildRules, Table
 from worlds.small_tables import TABLES, codes_of
 
 PEOPLE = TABLES["decimal, number, category"]

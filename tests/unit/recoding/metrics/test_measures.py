@@ -20,9 +20,8 @@ from streamer.recoding.algorithms.contract import Recoding, by_box, local_recodi
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.metrics import risk, utility
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, joined_rows, joined_true, measure, measure_joined
-from streamer.table.codes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, Diversity, NumericAttribute
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.schema import Diversity
 from worlds.microdata import (
     ANCESTORS,
     GROUPS,

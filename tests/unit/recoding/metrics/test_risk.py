@@ -17,10 +17,9 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics import risk
 from streamer.recoding.metrics.measures import measure
 from streamer.recoding.metrics.risk import tally
-from streamer.table.codes import CategoricalAttribute, KeptColumn
+from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import Diversity
 from worlds.microdata import GROUPS, INDIVIDUALS, SEVEN, TABLE_5, TONG, VALUES, numbers_of, recoded
 
 # Counting values in QI groups, whatever the size of the values.

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import published_columns
-from streamer.table.schema import REPAIR, Diversity, EpochLength, Limits, Repair, SealedRules, Table, differences
+from streamer.table.schema import REPAIR, EpochLength, Limits, Repair, SealedRules, Table, differences
 from streamer.table.space import FINENESS
 from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable
 from worlds.checkout import PATIENTS, ROOT
@@ -308,6 +308,38 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             "privacy.l: needs sensitive values, but no column has `role: sensitive`",
         ),
         (
+            "{role: sensitive}\nprivacy: {k: 2}",
+            "{role: sensitive, hierarchy: sex.csv, l: 4}\nprivacy: {k: 2}",
+            "columns.problem.l: problem has 2 values, so no QI group has 4 distinct ones",
+        ),
+        (
+            "{role: sensitive}",
+            "{role: sensitive, r: 0.5}",
+            "columns.problem.r: columns.problem has no hierarchy that says which values are close: give it one or"
+            " remove r",
+        ),
+        (
+            "{role: sensitive}\nprivacy: {k: 2}",
+            "{role: sensitive, hierarchy: sex.csv, r: 0.5}\nprivacy: {k: 2, level: 2}",
+            "columns.problem.level: the hierarchy of problem ends at level 1",
+        ),
+        (
+            "{role: sensitive}",
+            "{role: sensitive, level: 1}",
+            "columns.problem.level: has no effect without columns.problem.r; set that, or remove this",
+        ),
+        (
+            "{role: sensitive}",
+            "{role: sensitive, alpha: 0.5}",
+            "columns.problem.alpha: is about individuals: set privacy.alpha, or `beta` here, which is about values",
+        ),
+        (
+            "live: {form: rows}",
+            "live: {form: lossy-join}",
+            "publish.live.form: lossy-join publishes exact quasi-identifiers, so people are protected only if the"
+            " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1",
+        ),
+        (
             "k: 2",
             "k: 2, t: 3",
             "privacy.t: is not a setting; there are k, l, alpha, beta, r, level, null_counts, capitals_count",
@@ -393,6 +425,26 @@ def test_demands_beyond_k_reach_the_table_exactly(load: Load) -> None:
     text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
     table = load(text.replace("k: 2", "k: 2, l: 2, alpha: 0.10, beta: 0.4, r: 0.35, level: 0"))
     assert table.diversity == Diversity(2, Decimal("0.10"), Decimal("0.4"), Decimal("0.35"), 0)
+
+
+def test_demands_of_a_column_reach_the_table_beside_those_of_all(load: Load) -> None:
+    column = "{role: sensitive, hierarchy: sex.csv, l: 2, beta: 0.60, r: 0.7}"
+    table = load(GOLDEN.replace("{role: sensitive}", column).replace("k: 2", "k: 2, l: 2, level: 0, null_counts: true"))
+    own = Diversity(2, None, Decimal("0.60"), Decimal("0.7"), 0, null_counts=True)
+    assert [*table.demands] == [(0, Diversity(2, level=0, null_counts=True)), (0, own)]
+    table = load(GOLDEN.replace("{role: sensitive}", "{role: sensitive, l: 3}"))
+    assert [*table.demands] == [(0, Diversity()), (0, Diversity(3))]
+    load(GOLDEN.replace("{role: sensitive}", "{role: sensitive, l: 2}").replace("form: rows", "form: lossy-join"))
+
+
+def test_a_demand_of_a_column_that_no_cohort_can_hold_is_refused(load: Load) -> None:
+    sealed = GOLDEN.replace("live: {form: rows}", "sealed: {epoch: 1h}")
+    for said, sentence in (
+        ("l: 4", "columns.problem.l: a cohort has about k to 3 rows, so none would show its values; lower it, or"),
+        ("beta: 0.3", "columns.problem.beta: one of 3 rows has a larger share, so no cohort would show any; raise it"),
+    ):
+        (fault,) = faults(load, sealed.replace("{role: sensitive}", f"{{role: sensitive, {said}}}"))
+        assert fault.startswith(sentence)
 
 
 @pytest.mark.parametrize(
