@@ -231,6 +231,9 @@ class Translated(Function):
         into, of = self.expr(target), value.type
         is_row = isinstance(into.type, Array) and isinstance(target, ast.Subscript)
         self.refuse(not into.place and not is_row, target, "only fields of records are set, one by one, and items")
+        by = target.slice if isinstance(target, ast.Subscript) else None
+        named = by is not None and not isinstance(by, ast.Slice | ast.Tuple) and isinstance(self.expr(by).type, Array)
+        self.refuse(named, target, "items that an array names are set one by one: write a loop")
         item, given = (item_of(one) if is_row and isinstance(one, Array) else one for one in (into.type, of))
         wrong = not isinstance(item, Scalar) or given not in NUMBERS
         self.refuse(wrong, target, f"numbers are set to numbers, not to {said(of)}: write a loop")

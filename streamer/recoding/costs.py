@@ -2,8 +2,7 @@
 
 Every answer is a run of the default algorithm over the same rows with one thing changed: k, or one column's grid.
 Losses compare across grids: an interval counts by its width over the domain's, into whatever cells it was cut. Beside
-every k is the cost of a recoding that may leave some rows out, by the quickest algorithm that can. If its lattice is
-too large to be searched while somebody waits, the answer says so instead."""
+every k is that of the other rows if some are left out."""
 
 from __future__ import annotations
 
@@ -14,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from streamer.privacy.models import Model, model_of, subject_names
+from streamer.privacy.models import model_of, subject_names
 from streamer.progress import OnProgress
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
-from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
-from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
-from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, run
+from streamer.recoding.algorithms.contract import Options, Recoding
+from streamer.recoding.metrics.utility import gcp, ncp, ncp_by_attribute
 from streamer.table.arrays import Ints
 from streamer.table.codes import (
     Attribute,
@@ -30,13 +28,9 @@ from streamer.table.codes import (
     decimal_text,
 )
 from streamer.table.microdata import Microdata
-from streamer.table.schema import Table
 
 KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
-QUICKEST = DEGREE_FIRST.name
-NODES_TRIED_MAX = 400_000
-"""Larger lattices are not searched for every k: one search takes about a second, more for many thousands of rows."""
 
 GRID_FACTORS = (Decimal("0.5"), Decimal(2))
 
@@ -46,24 +40,23 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
 
     `k` has an entry for table.yaml's k and for each of `KS`; `attributes` has the loss of each attribute at
     table.yaml's k, and if it is published in intervals, the loss of the whole table with half and double the grid. If
-    the privacy model cannot hold on these rows, an entry says why instead. `none_suppressing` is the reason why no
-    entry has a recoding that leaves rows out, or None.
+    the privacy model cannot hold on these rows, an entry says why instead. `suppressing` is a run that leaves out a
+    share of SUPPRESSION, and its loss that of the published rows.
     """
     ks = sorted({*KS, microdata.table.k})
     grids = [(j, grid) for j, attribute in enumerate(microdata.table.attributes) for grid in other_grids(attribute)]
     work = len(ks) + len(grids)
-    leaving_out, reason = suppressing(microdata.table, model_of(microdata.table))
     by_k, shares = [], list[dict[str, Any]]()
     for done, k in enumerate(ks, start=1):
-        facts, recoding = _cost_of_k(microdata, k, leaving_out)
-        by_k.append(facts)
+        facts, recoding = _cost_of_k(microdata, k)
+        by_k.append(facts if recoding is None else facts | {"suppressing": _without_some(microdata, k)})
         if recoding is not None and k == microdata.table.k:
             losses = ncp_by_attribute(microdata, recoding)
             names = [attribute.name for attribute in microdata.table.attributes]
             if losses is not None:
                 shares = [{"name": name, "ncp": loss} for name, loss in zip(names, losses.tolist(), strict=True)]
         on_progress(done / work)
-    found = {"algorithm": DEFAULT_ALGORITHM, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
+    found = {"algorithm": DEFAULT_ALGORITHM, "rows": len(microdata), "k": by_k}
     if not shares:
         return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
@@ -118,9 +111,9 @@ def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, bool]:
     """
     n, k, order = len(microdata), microdata.table.k, np.random.default_rng(0).permutation(len(microdata))
     if n <= rows_max:
-        return _cost_of_k(microdata, k, None)[0]["ncp"] or 0.0, False
+        return _cost_of_k(microdata, k)[0]["ncp"] or 0.0, False
     few, many = (microdata.rows(order[:size]) for size in (rows_max // SAMPLES_APART, rows_max))
-    of_few, of_many = (_cost_of_k(some, k, None)[0].get("ncp") or 0.0 for some in (few, many))
+    of_few, of_many = (_cost_of_k(some, k)[0].get("ncp") or 0.0 for some in (few, many))
     if not of_few or not of_many:
         return of_many, True
     return of_many * (of_many / of_few) ** (log(n / rows_max) / log(SAMPLES_APART)), True
@@ -171,30 +164,21 @@ def with_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> Microdata:
     return replace(microdata, table=replace(table, attributes=attributes), codes=codes)
 
 
-def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
+def _cost_of_k(microdata: Microdata, k: int) -> tuple[dict[str, Any], Recoding | None]:
     """The cost of k, and the recoding; or why the model cannot hold, and None."""
     data = replace(microdata, table=replace(microdata.table, k=k))
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
     recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model, Options(merge_equal_boxes=True))
-    facts = {"k": k, **_facts(data, recoding)}
-    if leaving_out is not None:
-        answer = run(leaving_out, data, model, Options(suppression=SUPPRESSION))
-        facts["suppressing"] = {"algorithm": leaving_out.name, **_facts(data, answer)}
-    return facts, recoding
+    return {"k": k, **_facts(data, recoding)}, recoding
 
 
-def suppressing(table: Table, model: Model) -> tuple[Algorithm | None, str]:
-    """The quickest algorithm that may leave rows out and can hold the model; or None, and the reason."""
-    quickest_first = sorted((a for a in ALGORITHMS.values() if a.suppresses), key=lambda a: a.name != QUICKEST)
-    said = [objections(a, table, model, Options(suppression=SUPPRESSION)) for a in quickest_first]
-    able = [a for a, its_objections in zip(quickest_first, said, strict=True) if not its_objections]
-    if not able:
-        return None, said[0][0]
-    if (n_nodes := lattice_nodes(table)) > NODES_TRIED_MAX:
-        return None, f"its lattice has {n_nodes:,} nodes, and {NODES_TRIED_MAX:,} are tried here; ask `compare`"
-    return able[0], ""
+def _without_some(microdata: Microdata, k: int) -> dict[str, Any]:
+    """The loss of the other rows if a share of SUPPRESSION is left out, and how many rows that is."""
+    data, fewer = replace(microdata, table=replace(microdata.table, k=k)), Options(suppression=SUPPRESSION)
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table), fewer)
+    return {"gcp": gcp(data, recoding), "suppressed": recoding.n_suppressed}
 
 
 def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:

@@ -58,6 +58,9 @@ OTHERWISE: dict[str, tuple[int, str]] = {
     "streamer erase --table mine -": (2, "name either rows by their KEYs"),  # of no keys on standard input
     "streamer erase --table mine --individual 4711 --count --json": (2, "names no column of individuals"),
     "streamer init rows.csv -o mine --ask": (2, "it needs a terminal"),
+    "streamer erase --individual": (2, "Option '--individual' requires an argument"),
+    "streamer doctor --table mine --connect connect:8083": (1, "Kafka Connect at http://connect:8083 does not answer"),
+    "streamer reload --table mine --from-source now.csv --from-offset earliest": (2, "with `--from-offset stored`"),
     "streamer reload --from-source": (2, "Option '--from-source' requires an argument"),
     "streamer end-snapshot --table mine": (2, "no shard holds back rows of a snapshot"),
     "streamer end-snapshot --table mine --shard 2": (2, "shard 2 does not hold back rows of a snapshot"),
@@ -152,8 +155,10 @@ class Life:
         both = f"{LIVE_ALONE}\n  sealed: {{epoch: 20 events, alpha: 0.67}}"
         assert text.count(LIVE_ALONE) == 1
         table.write_text(text.replace(LIVE_ALONE, both), "utf-8")
-        for name in ("rows.csv", "now.csv"):
-            shutil.copy(PATIENTS / "rows.csv", folder / name)
+        shutil.copy(PATIENTS / "rows.csv", folder / "now.csv")
+        rows = pd.read_csv(PATIENTS / "rows.csv")
+        icd10 = [("J45.0", "J45.9", "I10.1")[i % 3] for i in range(len(rows))]
+        rows.assign(icd10=icd10, pain="mild").to_csv(folder / "rows.csv", index=False)
         pd.read_csv(PATIENTS / "rows.csv").to_parquet(folder / "source.parquet", index=False)
         shutil.copy(PATIENTS / "events.jsonl", folder)
 

@@ -41,12 +41,14 @@ def test_redis_takes_what_is_said(servers: Servers, k: int, rows: pd.DataFrame) 
     commit = Commit(
         replace(state.meta, commit=1), dict(kept.records), dict(kept.qi_groups), dict(kept.similarity), origins=origins
     )
+    taken = []
     with connect(servers.redis_url) as client:
-        for _ in range(2):  # what its scripts keep for the next call is there after the first
+        for _ in range(3):  # what its scripts keep for the next call is there after the first
             before, store = used_memory(servers), RedisStore(client, fresh_name(), 0)
             store.commit(store.take_over(), 0, commit)
+            taken.append(used_memory(servers) - before)
     sizes = list(entries(trial.stored))
-    added = (used_memory(servers) - before - sum(sizes)) / len(sizes)
+    added = (max(taken[1:]) - sum(sizes)) / len(sizes)  # the server may give back meanwhile what others have deleted
     assert LEAST.entry <= added <= MOST.entry
 
 

@@ -185,7 +185,7 @@ def test_parts_of_a_shard_are_read_without_loading_it(open_store: OpenRedis) -> 
     )
     assert store.sizes() == Sizes(0, 0, 0, 0)
     store.commit(store.take_over(), 0, commit)
-    assert store.sizes() == Sizes(records=1, qi_groups=1, similarity_lists=1, outbox=2)
+    assert store.sizes() == Sizes(records=1, qi_groups=1, similarity_lists=1, outbox=1)
     assert (store.read_group(17), store.read_group(18)) == (A_GROUP, None)
     assert (store.read_similarity(17), store.read_similarity(18)) == (similar, None)
 

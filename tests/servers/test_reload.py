@@ -322,11 +322,11 @@ def test_a_load_of_many_rows_ends_within_two_seconds_of_a_signal_at_any_moment(
             sent = monotonic()
             _, said = process.communicate()
         took[moment] = monotonic() - sent
-        if process.returncode and b"nothing was published: call it again" in said:
+        if process.returncode and (not said or b"nothing was published: call it again" in said):  # "": it was imported
             assert world.ends(LIVE) == published, moment
         elif process.returncode:
             assert b"stopped while it wrote: call it again" in said, moment
-        assert moment > 0.2 or b"stopped; nothing was published" in said
+        assert moment > 0.2 or not said or b"stopped; nothing was published" in said
         published = world.ends(LIVE)
         assert process.returncode in (0, -number if number == signal.SIGTERM else 130), (moment, said)
         if world.store(0).custody().beginning:

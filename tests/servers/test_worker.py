@@ -168,7 +168,7 @@ def test_a_refused_shard_leaves_the_others_of_its_worker_served_and_goes_on_once
     world.wait_until_published()
     assert worker.process.poll() is None
     world.assert_published_as_expected()
-    wait_until(lambda: not any("refused" in problem for problem in world.status()["problems"]), 20, world.logs)
+    wait_until(lambda: not any("refused by" in problem for problem in world.status()["problems"]), 20, world.logs)
 
 
 def refused_in(worker: Worker) -> str:
@@ -189,7 +189,7 @@ def test_a_kafka_that_was_away_for_more_than_half_a_minute_ends_no_worker(world:
     assert worker.process.poll() is None, world.logs()
     world.assert_published_as_expected()
     assert refused_in(worker) == ""
-    assert not any("refused" in problem for problem in world.status()["problems"])
+    assert not any("refused by" in problem for problem in world.status()["problems"])
 
 
 def letters_of(world: WorkedTable) -> list[tuple[str, int]]:

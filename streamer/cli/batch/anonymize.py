@@ -397,8 +397,9 @@ def _loss(facts: Mapping[str, Any]) -> str:
         true = figure(facts["measures"]["joined_true"])
         return f"a guess which of a QI group's quasi-identifiers belong to which of its rows is right with {true}"
     measures = facts["measures"]
-    ranks = figure(measures["rank_loss"])
-    return f"NCP {figure(measures['ncp'])}, by ranks {ranks} (0: exact values, 1: nothing left)"
+    ncp, ranks, others = (figure(measures[name]) for name in ("ncp", "rank_loss", "gcp"))
+    published = f"; of the published rows alone {others}" if measures["suppressed"] else ""
+    return f"NCP {ncp}, by ranks {ranks}{published} (0: exact values, 1: nothing left)"
 
 
 def _groups(measures: Mapping[str, Any]) -> str:

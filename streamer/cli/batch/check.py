@@ -26,7 +26,7 @@ from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
 from streamer.privacy.models import AtLeastRows, AtMostShare, Model, counted, margins, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
 from streamer.recoding.algorithms.contract import Options
-from streamer.recoding.costs import SUPPRESSION, costs
+from streamer.recoding.costs import costs
 from streamer.recoding.frame import without_absent_key
 from streamer.recoding.report.cautions import Cautions, cautions
 from streamer.recoding.report.findings import findings
@@ -189,18 +189,14 @@ def _data_lines(data: dict[str, Any]) -> Iterator[Line]:
 def _cost_lines(tried: dict[str, Any], accepted: int) -> Iterator[Line]:
     used = f"all {accepted:,}" if tried["rows"] == accepted else f"the first {tried['rows']:,}"
     yield f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)"
-    names = " or ".join(sorted({line["suppressing"]["algorithm"] for line in tried["k"] if "suppressing" in line}))
-    leaving = (f"NCP of {names}", f"suppressed (up to {SUPPRESSION:.0%})") if names else ()
-    grid = grid_of("k", "QI groups", "NCP", *leaving)
+    grid = grid_of("k", "QI groups", "NCP", "rows left out", "NCP of the others")
     for line in tried["k"]:
         if "cannot" in line:
             grid.add_row(str(line["k"]), line["cannot"])
             continue
-        other = [line["suppressing"][name] for name in ("ncp", "suppressed")] if "suppressing" in line else []
-        grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
+        left = line["suppressing"]
+        grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], left["suppressed"], left["gcp"])))
     yield grid
-    if tried["none_suppressing"]:
-        yield f"not tried with {SUPPRESSION:.0%} suppressed: {tried['none_suppressing']}"
     if not tried["attributes"]:
         return
     grid = grid_of("column", "its NCP", "with another grid: NCP of the table")

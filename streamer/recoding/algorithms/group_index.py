@@ -27,7 +27,7 @@ from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules
 from streamer.progress import OnProgress, pieces
-from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, remove_bundle
+from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, remove_bundle, rows_in
 from streamer.table.arrays import Bools, Floats, Ints
 
 GAIN_MIN = 1e-9
@@ -284,6 +284,36 @@ def leave_out(members: Ints, at: int) -> None:
     """Moves the later members up by one place; what is last is of no use then."""
     for i in range(at, members.shape[0] - 1):
         members[i] = members[i + 1]
+
+
+def has(values: Ints, value: int) -> bool:
+    """True if a value is among others."""
+    for one in values:  # noqa: SIM110 - compiled
+        if one == value:
+            return True
+    return False
+
+
+def joined(groups: Groups, members: Ints, target: Ints, goal: int) -> Ints:
+    """The bundles of a slot, then those of `members` that go there."""
+    theirs = members_of(groups, goal)
+    n = theirs.shape[0]
+    both = np.empty(n + members.shape[0], np.int64)
+    both[:n] = theirs
+    for i in range(members.shape[0]):
+        if target[i] == goal:
+            both[n] = members[i]
+            n += 1
+    return both[:n]
+
+
+def loss_of(task: Task, members: Ints) -> float:
+    """Loss of the bundles as one group: rows times NCP."""
+    d = task.bundles.cells.shape[1]
+    lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
+    for bundle in members:
+        widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
+    return rows_in(task.bundles, members) * total(term)
 
 
 @inlined

@@ -38,10 +38,9 @@ from streamer.recoding.algorithms.bundles import (
     bundles_hold,
     clear_bundles,
     remove_bundle,
-    rows_in,
     task_of,
 )
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.contract import PLAIN, SUPPRESSED, Algorithm, Options, Recoding, local_recoding
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
@@ -52,9 +51,12 @@ from streamer.recoding.algorithms.group_index import (
     discount_group,
     groups_of,
     growth,
+    has,
     join,
+    joined,
     laid_out,
     leave_out,
+    loss_of,
     members_of,
     nearest_of_all,
     put,
@@ -73,6 +75,7 @@ from streamer.recoding.algorithms.seeding import (
     swap,
     touches,
 )
+from streamer.recoding.algorithms.suppression import left_out
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
 
@@ -93,6 +96,9 @@ by moves than segments do, so they win in the end even if they begin with a high
 
 SEED_ROOM = 2
 """Seeded groups may come to this multiple of the fewest rows: sweeps cut them where that pays."""
+
+LEAVING = 4
+"""Rows are left out in this number of turns: after the first, sweeps find groups for the others that need fewer."""
 
 BEGUN = 0.5
 """The share of the work that is done once the best candidate is known, about; the rest is the sweeps."""
@@ -276,15 +282,6 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     return least, number
 
 
-def loss_of(task: Task, members: Ints) -> float:
-    """Loss of the bundles as one group: rows times NCP."""
-    d = task.bundles.cells.shape[1]
-    lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
-    for bundle in members:
-        widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
-    return rows_in(task.bundles, members) * total(term)
-
-
 def _empty(task: Task, groups: Groups, slot: int) -> None:
     """Empties a slot; it is the next to be filled."""
     put(task, groups, slot, np.empty(0, np.int64))
@@ -456,27 +453,6 @@ def _recut_with_partners(
     return several <= n
 
 
-def has(values: Ints, value: int) -> bool:
-    """True if a value is among others."""
-    for one in values:  # noqa: SIM110 - compiled
-        if one == value:
-            return True
-    return False
-
-
-def _joined(groups: Groups, members: Ints, target: Ints, goal: int) -> Ints:
-    """The bundles of a slot, then those of `members` that go there."""
-    theirs = members_of(groups, goal)
-    n = theirs.shape[0]
-    joined = np.empty(n + members.shape[0], np.int64)
-    joined[:n] = theirs
-    for i in range(members.shape[0]):
-        if target[i] == goal:
-            joined[n] = members[i]
-            n += 1
-    return joined[:n]
-
-
 def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
     """Sends every bundle of a group to its target if that gains and all targets hold; True if it did."""
     if has(target, -1):
@@ -485,13 +461,13 @@ def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints
     for i in range(target.shape[0]):
         if has(target[:i], target[i]):
             continue
-        joined = _joined(groups, members, target, target[i])
-        gain += groups.rows[target[i]] * groups.ncp[target[i]] - loss_of(task, joined)
-        if gain < GAIN_MIN or not bundles_hold(task, joined):
+        both = joined(groups, members, target, target[i])
+        gain += groups.rows[target[i]] * groups.ncp[target[i]] - loss_of(task, both)
+        if gain < GAIN_MIN or not bundles_hold(task, both):
             return False
     for i in range(target.shape[0]):
         if not has(target[:i], target[i]):
-            put(task, groups, target[i], _joined(groups, members, target, target[i]))
+            put(task, groups, target[i], joined(groups, members, target, target[i]))
     _empty(task, groups, slot)
     return True
 
@@ -667,7 +643,32 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     if any(last):
         _, best, done = _refined(task, best, len(rows), last, parts[-1])
         sweeps += done
+    if rows_max := options.suppressed_max(len(rows)):
+        best = _without_outliers(task, best, rows_max, len(rows))
     return _recoded(microdata, task, rows, best, sweeps)
+
+
+def _without_outliers(task: Task, qi_group: Ints, rows_max: int, n_rows: int) -> Ints:
+    """The groups (m,) without the rows whose absence lowers the loss of the others most; SUPPRESSED: at most rows_max.
+
+    They leave in LEAVING turns, with sweeps over the others after each.
+    """
+    found, size, gone = qi_group.copy(), task.bundles.end - task.bundles.begin, 0
+    for turn in range(1, LEAVING + 1):
+        stay = np.flatnonzero(found != SUPPRESSED)
+        some = _some(task, stay)
+        used, number = np.unique(found[stay], return_inverse=True)
+        leave, number = left_out(some, number, len(used), rows_max * turn // LEAVING - gone)
+        gone += int(size[stay[leave]].sum())
+        found[stay] = np.where(leave, SUPPRESSED, number)
+        stay, some = stay[~leave], _some(some, ~leave)
+        _, found[stay], _ = _refined(some, found[stay], n_rows - gone, (SWEEPS,), unheard)
+    return found
+
+
+def _some(task: Task, chosen: Bools | Ints) -> Task:
+    """The task of some of the bundles."""
+    return task._replace(bundles=Bundles(*(np.ascontiguousarray(column[chosen]) for column in task.bundles)))
 
 
 def swept(microdata: Microdata, model: Model, qi_group: Ints, options: Options) -> Recoding:
@@ -733,5 +734,6 @@ ORDERED = Algorithm(
     "cuts a good order of all rows into the best segments",
     "this project; Hansen and Mukherjee 2003 along an order of best cuts",
     run,
+    suppresses=True,
     refines=True,
 )

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.errors import ConfigError
+from streamer.errors import ConfigError, UsageError
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.catalog import algorithm_named, run, run_on_vectors
+from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run, run_on_vectors
 from streamer.recoding.algorithms.contract import SUPPRESSED, Options, Recoding, check
 from streamer.recoding.algorithms.lattice import Node, boxes_at
 from streamer.recoding.algorithms.vectors import VectorCounts, united, vector_counts
@@ -51,6 +51,15 @@ class Recipe:
     algorithm: str
     options: Options = field(repr=False)
     fragment_rows: int
+
+    def __post_init__(self) -> None:
+        """Raises UsageError: which rows a table does best without is not known of a fragment."""
+        if self.options.suppression and not algorithm_named(self.algorithm).full_domain:
+            able = " or ".join(name for name, one in ALGORITHMS.items() if one.full_domain and one.suppresses)
+            raise UsageError(
+                f"{self.algorithm} leaves rows out of a table in one run only: with fragments, take {able}, or no"
+                " suppression"
+            )
 
 
 class Piece(NamedTuple):

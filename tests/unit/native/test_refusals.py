@@ -236,6 +236,11 @@ def small_floats(items: Any) -> float:
 
 PAIR = Pair(NUMBERS, FLOATS)
 
+
+def set_by_numbers(items: Any, chosen: Any) -> None:
+    items[chosen] = 1
+
+
 REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (two_types, (3,), "int in one place and float in another"),
     (bool_and_int, (3,), "bool in one place and int in another"),
@@ -278,6 +283,7 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (shape_of_a_call, (2,), "name the array first"),
     (items_from_an_array, (NUMBERS,), "an array unpacks into names"),
     (an_item_of_a_row, (TABLE,), "name the array first"),
+    (set_by_numbers, (NUMBERS, NUMBERS), "items that an array names are set one by one: write a loop"),
     (turned_around_in_place, (NUMBERS,), "whose items stand side by side, too: write a loop"),
     (rows_and_columns, (TABLE, 1), "of i8 that stand side by side in one place and .* apart in another"),
     (a_range_of_a_float, (1.5,), "a range is of one to three ints"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import AtMostShare, Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, task_of
-from streamer.recoding.algorithms.ordered import loss_of
+from streamer.recoding.algorithms.group_index import loss_of
 from streamer.recoding.algorithms.seeding import agglomerated, assigned, exchanged, seeded
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table

@@ -1,0 +1,191 @@
+"""The rows that a table does better without: left out, one group after the other, while the limit allows it.
+
+A turn leaves out one bundle of a group that still holds without it, or dissolves a group: those of its bundles that fit
+elsewhere go there, and the others, or all, are left out. That turn comes first that lowers the loss of the rows that
+stay most for each row that it leaves out; of equals that of the group with fewer rows. None is taken that saves less
+for each than a row loses on average: that would raise the average of the others. A heap has one entry for each
+group. A group is looked at again before its turn, because others have changed; if it saves less than it did, it waits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamer.kernels.sorting import Heap, heap_for, pop, push, sort_stably
+from streamer.native import compiled
+from streamer.privacy.compiled import holds
+from streamer.recoding.algorithms.bundles import Task, add_bundle, bundles_hold, clear_bundles, remove_bundle
+from streamer.recoding.algorithms.group_index import (
+    GAIN_MIN,
+    Groups,
+    count_group,
+    groups_of,
+    has,
+    joined,
+    loss_of,
+    members_of,
+    nearest_of_all,
+    put,
+)
+from streamer.recoding.algorithms.seeding import ends_of, ncp_without
+from streamer.table.arrays import Bools, Floats, Ints
+
+FAIR, VISITS = 2.0, 512
+"""As in the sweeps of `ordered`: how far a bundle goes, and how long one search for the targets of a group takes."""
+
+
+class Turn(NamedTuple):
+    """The best turn of a group: what each row left out saves, how many rows these are, and where each member goes."""
+
+    saved: float
+    rows: int  # 0: there is none
+    goes: Ints  # (m,) to another slot, its own, or OUT
+
+
+OUT = -1
+"""In the place of a slot: it is left out."""
+
+
+@compiled
+def left_out(task: Task, qi_group: Ints, n_slots: int, rows_max: int) -> tuple[Bools, Ints]:
+    """True for each bundle that is left out, (m,), at most rows_max rows and not all; and the slots of all, (m,).
+
+    qi_group (m,): below n_slots.
+    """
+    groups, known, room = groups_of(task, qi_group, n_slots), np.zeros(n_slots), rows_max
+    found, gone, waiting = qi_group.copy(), np.zeros(qi_group.shape[0], np.bool_), heap_for(n_slots)
+    rows, lost = 0, 0.0
+    for slot in range(n_slots):
+        rows += groups.rows[slot]
+        lost += groups.rows[slot] * groups.ncp[slot]
+        _wait(task, groups, slot, room, waiting, known)
+    while waiting.n[0] > 0 and room > 0:
+        _, slot = pop(waiting)
+        members = members_of(groups, slot)
+        turn = _best(task, groups, slot, members, room)
+        if turn.rows == 0 or turn.saved * rows < lost + GAIN_MIN:
+            continue
+        if turn.saved < known[slot] - GAIN_MIN:
+            known[slot] = turn.saved
+            push(waiting, -turn.saved, groups.rows[slot], slot)
+            continue
+        _take(task, groups, slot, members, turn.goes)
+        room -= turn.rows
+        rows -= turn.rows
+        lost -= turn.saved * turn.rows
+        for i in range(members.shape[0]):
+            gone[members[i]] = turn.goes[i] == OUT
+            found[members[i]] = max(turn.goes[i], 0)
+        _wait(task, groups, slot, room, waiting, known)
+    return gone, found
+
+
+def _best(task: Task, groups: Groups, slot: int, members: Ints, room: int) -> Turn:
+    """The best turn of a group that leaves out at most `room` rows."""
+    rows, lost, goes = groups.rows[slot], groups.rows[slot] * groups.ncp[slot], np.full(members.shape[0], slot)
+    saved, out = GAIN_MIN, 0
+    if lost < GAIN_MIN:
+        return Turn(0.0, 0, goes)
+    if rows <= room:
+        saved, out = lost / rows, rows
+        goes[:] = OUT
+    at, alone = _one(task, groups, slot, members, room)
+    if at >= 0 and alone > saved + GAIN_MIN:
+        saved, out = alone, task.bundles.end[members[at]] - task.bundles.begin[members[at]]
+        goes[:] = slot
+        goes[at] = OUT
+    elsewhere, left = _dissolved(task, groups, slot, members, room, saved)
+    if left > 0:
+        more = lost - _risen(task, groups, members, elsewhere)
+        if more / left > saved + GAIN_MIN:
+            return Turn(more / left, left, elsewhere)
+    return Turn(saved, out, goes)
+
+
+def _one(task: Task, groups: Groups, slot: int, members: Ints, room: int) -> tuple[int, float]:
+    """The member without which the group holds and each row that leaves saves most, and how much; -1: there is none."""
+    rows, ends, best, at = groups.rows[slot], np.empty((6, task.bundles.cells.shape[1]), np.int64), 0.0, -1
+    if rows <= task.rows_min:
+        return at, best
+    ends_of(task, members, ends)
+    plain = task.rules.distinct.shape[0] == 0
+    if not plain:
+        count_group(task, groups, slot)
+    for i in range(members.shape[0]):
+        cost = task.bundles.end[members[i]] - task.bundles.begin[members[i]]
+        left = rows - cost
+        if left < task.rows_min or cost > room:
+            continue
+        saved = (rows * groups.ncp[slot] - left * ncp_without(task.shape, ends, task.bundles.cells[members[i]])) / cost
+        if saved > best + GAIN_MIN and (plain or _holds_without(task, members[i])):
+            best, at = saved, i
+    if not plain:
+        clear_bundles(task, members)
+    return at, best
+
+
+def _holds_without(task: Task, bundle: int) -> bool:
+    """True if the counted group holds without a bundle."""
+    remove_bundle(task, bundle)
+    answer = holds(task.rules, task.scratch)
+    add_bundle(task, bundle)
+    return answer
+
+
+def _dissolved(task: Task, groups: Groups, slot: int, members: Ints, room: int, least: float) -> tuple[Ints, int]:
+    """Where each member goes if the group is dissolved, (m,), and how many rows are left out; 0: none save as much.
+
+    Members go one after the other, those first that add least. So every number of them is looked at.
+    """
+    m, lost, left, n = members.shape[0], groups.rows[slot] * groups.ncp[slot], groups.rows[slot], 0
+    target, grown = nearest_of_all(task, groups, slot, members, FAIR, VISITS)
+    goes, order, out = np.full(m, OUT), np.empty(m, np.int64), 0
+    sort_stably(grown, order, np.empty(m, np.int64))
+    for i in range(m - 1):
+        one = order[i]
+        if target[one] < 0:
+            break
+        lost -= grown[one]
+        left -= task.bundles.end[members[one]] - task.bundles.begin[members[one]]
+        if left <= room and lost / left > least:
+            least, n, out = lost / left, i + 1, left
+    for i in range(n):
+        goes[order[i]] = target[order[i]]
+    return goes, out
+
+
+def _risen(task: Task, groups: Groups, members: Ints, goes: Ints) -> float:
+    """By how much the loss of other groups rises if members go there; infinite if one would not hold."""
+    risen = 0.0
+    for i in range(members.shape[0]):
+        if goes[i] == OUT or has(goes[:i], goes[i]):
+            continue
+        both = joined(groups, members, goes, goes[i])
+        risen += loss_of(task, both) - groups.rows[goes[i]] * groups.ncp[goes[i]]
+        if not bundles_hold(task, both):
+            return np.inf
+    return risen
+
+
+def _take(task: Task, groups: Groups, slot: int, members: Ints, goes: Ints) -> None:
+    """Carries out a turn."""
+    for i in range(members.shape[0]):
+        if goes[i] != OUT and goes[i] != slot and not has(goes[:i], goes[i]):
+            put(task, groups, goes[i], joined(groups, members, goes, goes[i]))
+    stay, n = np.empty(members.shape[0], np.int64), 0
+    for i in range(members.shape[0]):
+        if goes[i] == slot:
+            stay[n] = members[i]
+            n += 1
+    put(task, groups, slot, stay[:n])
+
+
+def _wait(task: Task, groups: Groups, slot: int, room: int, waiting: Heap, known: Floats) -> None:
+    """Puts a group's best turn into the heap, if it has one."""
+    if groups.rows[slot] > 0:
+        turn = _best(task, groups, slot, members_of(groups, slot), room)
+        known[slot] = turn.saved
+        if turn.rows > 0:
+            push(waiting, -turn.saved, groups.rows[slot], slot)
