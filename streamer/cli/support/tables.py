@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 AS_JSON = "streamer.as_json"  # the key in click's context that says whether --json was given
 PIPE_WIDTH = 160
-FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "its NCP")
+FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "rows left out", "its NCP")
 """Columns whose headings begin so are right-aligned."""
 FOLDED = 8  # columns that a text needs which may be cut into lines anywhere
 COLUMNS = 80  # of a terminal that does not say how wide it is
