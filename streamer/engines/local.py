@@ -255,6 +255,19 @@ def _groups(path: Path) -> PieceGroups:
         return PieceGroups(found["lo"], found["hi"], found["rows"])
 
 
+class Regions(Sequence[PieceGroups]):
+    """The QI groups of each piece, read when they are asked for."""
+
+    def __init__(self, pieces: Sequence[Path]) -> None:
+        self._pieces = pieces
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def __getitem__(self, piece: Any) -> Any:
+        return _groups(self._pieces[piece])
+
+
 # -- what a process does ----------------------------------------------------------------------------------------------
 
 
@@ -701,9 +714,10 @@ class _Steps:
         """Writes and verifies what is published."""
         recipe, job = self._recipe, self._job
         with self._stage("write") as on_progress:
-            groups = [_groups(path) for path in made.pieces]
-            number = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
-            parts = parts_of(groups, number, recipe.fragment_rows)
+            groups = Regions(made.pieces)
+            numbered = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
+            parts = parts_of(numbered, recipe.fragment_rows)
+            del numbered
             names = [f"part-{i:05}.parquet" for i in range(len(parts))]
             index = self._index_parts(len(parts)) if job.index else [None] * len(parts)
             calls: list[tuple[Any, ...]] = [

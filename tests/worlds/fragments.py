@@ -107,7 +107,7 @@ def anonymized(recipe: Recipe, tables: Sequence[Any], rounds: int = 2, rows_per_
         plan, made = mended_once(recipe, plan, made, turn)
         losses.append(lost(recipe, made))
     number = numbers([piece.groups for piece in made], recipe.options.chance, recipe.options.merge_equal_boxes)
-    parts = parts_of([piece.groups for piece in made], number, rows_per_file)
+    parts = parts_of(number, rows_per_file)
     files, measures, cells = [], [], []
     for part in parts:
         pieces = []

@@ -7,6 +7,7 @@ say: not in which fragment or region a QI group was made. `check_written` judges
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -62,16 +63,63 @@ def _differs(lo: Ints, hi: Ints) -> Bools:
     return differs
 
 
-def numbers(regions: Sequence[PieceGroups], chance: int, merge_equal_boxes: bool) -> list[Ints]:
-    """By region, the numbers of its QI groups, from 0, ascending. With merge_equal_boxes, one box has one number."""
-    lo, hi = (np.concatenate([groups[end] for groups in regions]) for end in (0, 1))
-    token = np.concatenate([tokens(chance, region, groups) for region, groups in enumerate(regions)])
-    if len(regions) == 1:
-        token = np.arange(len(token))  # as they stand, like one run
-    order = np.lexsort((token, *hi.T[::-1], *lo.T[::-1]))
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.cumsum(_differs(lo[order], hi[order])) - 1 if merge_equal_boxes else np.arange(len(order))
-    return np.split(number, np.cumsum([len(groups.rows) for groups in regions])[:-1])
+RANGE_GROUPS, SAMPLES_PER_RANGE = 1 << 17, 64
+"""The boxes of about how many QI groups are in memory at a time, and how many of these say where boxes are."""
+
+
+class Numbered(NamedTuple):
+    """By region, of its g QI groups, (g,) each: numbers and boxes from 0, both ascending, and rows."""
+
+    number: list[Ints]
+    box: list[Ints]
+    rows: list[Ints]
+
+
+def numbers(
+    regions: Sequence[PieceGroups], chance: int, merge_equal_boxes: bool, range_groups: int = RANGE_GROUPS
+) -> Numbered:
+    """Numbers all QI groups in the order of their boxes. With merge_equal_boxes, one box has one number.
+
+    The boxes are put in order range by range, so that few are in memory at a time: regions may be a sequence that reads
+    a region when it is asked for.
+    """
+    token, rows, sampled = list[Ints](), list[Ints](), list[tuple[int, ...]]()
+    every = max(1, range_groups // SAMPLES_PER_RANGE)
+    for region, groups in enumerate(regions):
+        token.append(tokens(chance, region, groups))
+        rows.append(groups.rows)
+        sampled += [_box(groups, i) for i in range(0, len(groups.rows), every)]
+    if len(token) == 1:
+        token = [np.arange(len(token[0]))]  # as they stand, like one run
+    ends = [*dict.fromkeys(sorted(sampled)[range_groups // every :: range_groups // every])]
+    cuts = [_cuts(groups, ends) for groups in regions]
+    found = Numbered([np.empty_like(of) for of in token], [np.empty_like(of) for of in token], rows)
+    n_boxes = n_numbers = 0
+    for begin in range(len(ends) + 1):
+        parts = [slice(cut[begin], cut[begin + 1]) for cut in cuts]
+        some = [PieceGroups(*(of[part].copy() for of in regions[i])) for i, part in enumerate(parts)]
+        lo, hi = (np.concatenate([groups[end] for groups in some]) for end in (0, 1))
+        tie = np.concatenate([of[part] for of, part in zip(token, parts, strict=True)])
+        order = np.lexsort((tie, *hi.T[::-1], *lo.T[::-1]))
+        box = np.empty(len(order), dtype=np.int64)
+        box[order] = n_boxes + np.cumsum(_differs(lo[order], hi[order])) - 1
+        number = box if merge_equal_boxes else n_numbers + inverse_of(order)
+        n_boxes, n_numbers = int(box.max(initial=n_boxes - 1)) + 1, n_numbers + len(order)
+        split = np.cumsum([len(groups.rows) for groups in some])[:-1]
+        for into, values in ((found.box, box), (found.number, number)):
+            for of, part, here in zip(into, parts, np.split(values, split), strict=True):
+                of[part] = here
+    return found
+
+
+def _box(groups: PieceGroups, i: int) -> tuple[int, ...]:
+    return *groups.lo[i].tolist(), *groups.hi[i].tolist()
+
+
+def _cuts(groups: PieceGroups, ends: Sequence[tuple[int, ...]]) -> list[int]:
+    """Where each range of boxes begins in a region, and where the last one ends; ends: the first box of all but one."""
+    n = len(groups.rows)
+    return [0, *(bisect_left(range(n), end, key=lambda i: _box(groups, i)) for end in ends), n]
 
 
 def files_of(rows: Ints, rows_per_file: int) -> Ints:
@@ -80,16 +128,16 @@ def files_of(rows: Ints, rows_per_file: int) -> Ints:
     return np.flatnonzero(np.diff(file, prepend=-1))
 
 
-def parts_of(regions: Sequence[PieceGroups], number: Sequence[Ints], rows_per_file: int) -> list[FilePart]:
-    """The published files in order; number: as `numbers` gives them.
+def parts_of(numbered: Numbered, rows_per_file: int) -> list[FilePart]:
+    """The published files in order.
 
     No file tears a box: what a reader learns is counted by box, file by file.
     """
-    n_numbers = max(int(of[-1]) for of in number) + 1
-    every = np.concatenate([groups.rows for groups in regions])
-    rows = np.bincount(np.concatenate(number), every, n_numbers)
+    number, every = numbered.number, np.concatenate(numbered.number)
+    n_numbers = int(every.max()) + 1
+    rows = np.bincount(every, np.concatenate(numbered.rows), n_numbers)
     box = np.empty(n_numbers, dtype=np.int64)
-    box[np.concatenate(number)] = np.concatenate(numbers(regions, 0, merge_equal_boxes=True))
+    box[every] = np.concatenate(numbered.box)
     begins = np.unique(box, return_index=True)[1][files_of(np.bincount(box, rows), rows_per_file)]
     found = []
     for first, end in zip(begins.tolist(), [*begins[1:].tolist(), n_numbers], strict=True):

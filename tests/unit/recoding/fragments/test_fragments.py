@@ -142,7 +142,9 @@ def in_order(groups: list[tuple[int, int, int]]) -> PieceGroups:
 
 @given(some_groups, st.integers(0, 5), st.booleans())
 def test_groups_are_numbered_by_their_boxes_alone(regions: list[PieceGroups], chance: int, merge: bool) -> None:
-    number = numbers(regions, chance, merge)
+    number, box, _ = numbers(regions, chance, merge, range_groups=3)
+    assert [of.tolist() for of in number] == [of.tolist() for of in numbers(regions, chance, merge).number]
+    assert [of.tolist() for of in box] == [of.tolist() for of in numbers(regions, 0, True).number]
     every = sorted(
         (int(n), int(lo[0]), int(hi[0]))
         for of, groups in zip(number, regions, strict=True)
@@ -160,7 +162,7 @@ def test_groups_are_numbered_by_their_boxes_alone(regions: list[PieceGroups], ch
 
 def test_groups_with_one_box_are_ordered_by_chance() -> None:
     regions = [in_order([(0, 0, 3)] * 4) for _ in range(2)]
-    found = {tuple(np.argsort(np.concatenate(numbers(regions, chance, False))).tolist()) for chance in range(50)}
+    found = {tuple(np.argsort(np.concatenate(numbers(regions, chance, False).number)).tolist()) for chance in range(50)}
     assert len(found) > 20  # of 70 ways to mix two rows of four
     assert (np.diff(tokens(1, 0, regions[0])) >= 0).all()
 
@@ -169,8 +171,8 @@ def test_groups_with_one_box_are_ordered_by_chance() -> None:
 def test_files_hold_every_group_once_and_tear_no_box(
     regions: list[PieceGroups], rows_per_file: int, merge: bool
 ) -> None:
-    number = numbers(regions, 1, merge)
-    parts = parts_of(regions, number, rows_per_file)
+    numbered = numbers(regions, 1, merge)
+    number, parts = numbered.number, parts_of(numbered, rows_per_file)
     assert sum(part.rows for part in parts) == sum(int(groups.rows.sum()) for groups in regions)
     assert [part.first for part in parts] == np.cumsum([0, *(part.groups for part in parts[:-1])]).tolist()
     file_of_box: dict[tuple[int, int], set[int]] = {}
