@@ -1,8 +1,8 @@
 """Anonymized tables of people: whole ones, and live ones kept current change by change.
 
 `anonymize` makes the published table of a DataFrame. `Subscription` follows a live table. `verify` holds a published
-changelog to its laws. `table` is everywhere a table.yaml, the directory that holds one, or a `Table`; the command
-`streamer init` writes one from a file of people. Everything else is reached by its module.
+changelog to its laws. `table` is everywhere a table.yaml, the directory that holds one, a dict of its settings, or a
+`Table`; the command `streamer init` writes one from a file of people. Everything else is reached by its module.
 """
 
 # Nothing is imported until it is asked for: the commands, and whoever reads a published table, need no algorithm.

@@ -30,7 +30,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
-from pathlib import Path
 from time import monotonic, sleep, time
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -65,8 +64,7 @@ from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import servers_of
 from streamer.progress import OnProgress, unheard
 from streamer.table.arrow_table import to_arrow
-from streamer.table.schema import Table
-from streamer.table.yaml.loading import table_of
+from streamer.table.yaml.loading import Named, table_of
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +186,7 @@ class Subscription(TopicReader[FoldedRelease]):
 
     def __init__(
         self,
-        table: Table | str | Path,
+        table: Named,
         kafka: str,
         schemas: Schemas | None = None,
         shards: Collection[int] | None = None,
@@ -413,7 +411,7 @@ class SealedSubscription(TopicReader[SealedEpoch]):
     the table has no sealed changelog.
     """
 
-    def __init__(self, table: Table | str | Path, kafka: str) -> None:
+    def __init__(self, table: Named, kafka: str) -> None:
         table = table_of(table)
         require_type("kafka", kafka, A_TEXT)
         if table.sealed is None:

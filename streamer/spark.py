@@ -26,8 +26,8 @@ from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import Measures
 from streamer.recoding.report.cautions import cautions
-from streamer.table.schema import ROWS, Table
-from streamer.table.yaml.loading import table_of
+from streamer.table.schema import ROWS
+from streamer.table.yaml.loading import Named, table_of
 from streamer.uninterrupted import cleaned_up
 
 FRAGMENT_ROWS = 250_000
@@ -64,7 +64,7 @@ def session(master: str | None = None) -> Any:
 
 def anonymize(
     frame: Any,
-    table: Table | str | Path,
+    table: Named,
     out: str | Path,
     *,
     index: str | Path | None = None,

@@ -21,7 +21,7 @@ from streamer.incremental.message_files import read_files
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
 from streamer.table.schema import Table
-from streamer.table.yaml.loading import table_of
+from streamer.table.yaml.loading import Named, table_of
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Oracle(Protocol):
         """Raises LawViolated if something should have been published after the last release."""
 
 
-def verify(table: Table | str | Path, *live: str | Path) -> Verified:
+def verify(table: Named, *live: str | Path) -> Verified:
     """Checks the changelog in the files `live` against every law of its table, as `streamer verify` does.
 
     table: a Table, a table.yaml, or a directory that has one. live: files as `replay` and `subscribe --live` write

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from math import nan
-from pathlib import Path
 from typing import Any
 from warnings import warn
 
@@ -33,7 +32,7 @@ from streamer.table.microdata import microdata_of_columns
 from streamer.table.schema import ROWS, Table
 from streamer.table.typed_frame import decode_json
 from streamer.table.yaml import K_MAX, K_MIN
-from streamer.table.yaml.loading import table_of
+from streamer.table.yaml.loading import Named, table_of
 
 _NUMBERS = frozenset(("integer", "floating", "decimal", "mixed-integer-float", "boolean"))
 """The kinds of values, as pandas calls them, whose texts are JSON's own."""
@@ -60,7 +59,7 @@ def without_absent_key(table: Table, columns: Iterable[object]) -> Table:
 
 def anonymize(
     frame: pd.DataFrame,
-    table: Table | str | Path,
+    table: Named,
     *,
     algorithm: str = DEFAULT_ALGORITHM,
     k: int | None = None,
@@ -71,16 +70,15 @@ def anonymize(
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
-    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that the table names, with or
-    without its key, as texts or typed values; NaN and None are nulls. keep_equal_boxes: QI groups that publish the
-    same values stay apart, and the operating system's chance numbers them. seed: this chance, for tests. Returns the
-    published columns, rows by QI group. Ends of intervals are int64 or float64 (Decimals if a float would round them),
-    of dates and timestamps datetime64; labels are text; kept columns have the type that table.yaml gives them, else
-    that of the DataFrame's numbers and
-    booleans, else text: see `streamer.table.typed_frame`. `attrs["measures"]` holds every measure
-    (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for each column how many rows have a category
-    that only `other` takes. `attrs["cautions"]`, which are warned of (PrivacyWarning), and `attrs["to_know"]` are what
-    the head of a report says.
+    table: a Table, a table.yaml, a directory that holds one, or a dict of its settings. frame: the columns that the
+    table names, with or without its key, as texts or typed values; NaN and None are nulls. keep_equal_boxes: QI groups
+    that publish the same values stay apart, and the operating system's chance numbers them. seed: this chance, for
+    tests. Returns the published columns, rows by QI group. Ends of intervals are int64 or float64 (Decimals if a float
+    would round them), of dates and timestamps datetime64; labels are text; kept columns have the type that table.yaml
+    gives them, else that of the DataFrame's numbers and booleans, else text: see `streamer.table.typed_frame`.
+    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for
+    each column how many rows have a category that only `other` takes. `attrs["cautions"]`, which are warned of
+    (PrivacyWarning), and `attrs["to_know"]` are what the head of a report says.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.

@@ -223,26 +223,61 @@ def load_table(path: str | Path, environment: Mapping[str, str] = os.environ, *,
     ConfigError, which lists every fault of the file, one per line.
     """
     path = file_of(path)
-    settings, faults = read_settings(with_variables(read_yaml(path), environment))
+    return _loaded(str(path), read_yaml(path), Hierarchies(path.parent), environment, needs_key)
+
+
+def _loaded(name: str, raw: object, trees: Hierarchies, environment: Mapping[str, str], needs_key: bool) -> Table:
+    settings, faults = read_settings(with_variables(raw, environment))
     faults = [_with_variable(fault, environment) for fault in faults]
     if settings is not None and needs_key and not settings.key:
         faults.append(_NO_KEY)
-    table = None if settings is None else _table(settings, path.parent, faults)
+    table = None if settings is None else _table(settings, trees, faults)
     if table is None or faults:
-        raise ConfigError("\n  ".join([f"{path}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
+        raise ConfigError("\n  ".join([f"{name}: {len(faults)} fault{'s' * (len(faults) > 1)}", *faults]))
     return table
 
 
-def table_of(table: Table | str | Path, *, needs_key: bool = True) -> Table:
-    """A table as users of Python name it: a `Table`, a table.yaml, or the directory that holds one.
+Named = Table | Mapping[str, object] | str | Path
+"""A table as users of Python name it."""
 
-    needs_key: as for `load_table`. Raises UsageError for anything else, and what `load_table` raises.
+
+def table_of(table: Named, *, needs_key: bool = True) -> Table:
+    """A table as users of Python name it: a `Table`, a table.yaml, the directory that holds one, or what it would hold.
+
+    A mapping holds the settings of table.yaml; a hierarchy in it is a file, or rows from leaf to root. needs_key: as
+    for `load_table`. Raises UsageError for anything else, and what `load_table` raises.
     """
     if isinstance(table, Table):
         return table
     if isinstance(table, str | os.PathLike):
         return load_table(Path(table), needs_key=needs_key)
-    raise UsageError(f"the table must be a Table or the path of a table.yaml, not {type(table).__name__}")
+    if isinstance(table, Mapping):
+        trees = Hierarchies(Path())
+        return _loaded("the table", _as_texts(table, trees), trees, os.environ, needs_key)
+    raise UsageError(
+        f"the table must be a Table, the path of a table.yaml, or a dict of its settings, not {type(table).__name__}"
+    )
+
+
+class Hierarchies:
+    """The rows of hierarchies, by the name that a table's settings have for each: of a file in a folder, or given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.given: dict[str, columns.Rows] = {}
+
+
+def _as_texts(said: object, trees: Hierarchies, place: str = "") -> object:
+    """Settings as the texts that a file has; hierarchies that are rows get the names of their places."""
+    if isinstance(said, Mapping):
+        there = {str(name): one for name, one in said.items() if one is not None}
+        return {name: _as_texts(one, trees, f"{place}.{name}".lstrip(".")) for name, one in there.items()}
+    if isinstance(said, list | tuple) and place.endswith(".hierarchy"):
+        trees.given[place] = [[str(cell) for cell in row] for row in said]
+        return place
+    if isinstance(said, list | tuple):
+        return [_as_texts(one, trees) for one in said]
+    return str(said).lower() if isinstance(said, bool) else str(said)
 
 
 def _with_variable(fault: str, environment: Mapping[str, str]) -> str:
@@ -266,16 +301,16 @@ def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
     return [name for name in header if name not in published]
 
 
-def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | None:
+def _table(settings: TableSettings, trees: Hierarchies, faults: list[str]) -> Table | None:
     """The table; None if it has faults, which are added to `faults`."""
     attributes: list[Attribute | None] = []
     kept: list[KeptColumn | None] = []
     for name, column in settings.columns.items():
         place = f"columns.{name}"
         if isinstance(column, QuasiIdentifierSettings | TemporalSettings):
-            attributes.append(_attribute(place, name, column, folder, faults))
+            attributes.append(_attribute(place, name, column, trees, faults))
         else:
-            column_kept = _kept(place, name, column, folder, faults)
+            column_kept = _kept(place, name, column, trees, faults)
             if column_kept is not None and isinstance(column, SensitiveSettings):
                 column_kept = replace(column_kept, diversity=_own_demands(settings.privacy, column))
             kept.append(column_kept)
@@ -452,21 +487,25 @@ def _published(name: str, column: ColumnSettings) -> tuple[str, ...]:
 
 
 def _attribute(
-    place: str, name: str, column: QuasiIdentifierSettings | TemporalSettings, folder: Path, faults: list[str]
+    place: str,
+    name: str,
+    column: QuasiIdentifierSettings | TemporalSettings,
+    trees: Hierarchies,
+    faults: list[str],
 ) -> Attribute | None:
     attribute: Attribute | None
     if isinstance(column, TemporalSettings):
         attribute = columns.temporal_attribute(place, name, column, faults)
     else:
         build = columns.categorical_attribute if column.type is None else columns.numeric_attribute
-        attribute = build(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
+        attribute = build(place, name, column, _rows(place, column.hierarchy, trees, faults), faults)
     if attribute is None or column.null_as is None:
         return attribute
     return columns.with_null(f"{place}.null_as", attribute, column.null_as, faults)
 
 
 def _kept(
-    place: str, name: str, column: SensitiveSettings | KeepSettings, folder: Path, faults: list[str]
+    place: str, name: str, column: SensitiveSettings | KeepSettings, trees: Hierarchies, faults: list[str]
 ) -> KeptColumn | None:
     if isinstance(column, KeepSettings):
         if not column.acknowledge_linkable:
@@ -475,7 +514,7 @@ def _kept(
                 " add `acknowledge_linkable: true`, or remove the column"
             )
         return columns.kept_column(place, name, column, faults)
-    return columns.sensitive_categories(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
+    return columns.sensitive_categories(place, name, column, _rows(place, column.hierarchy, trees, faults), faults)
 
 
 def _own_demands(privacy: PrivacySettings, said: SensitiveSettings) -> Diversity | None:
@@ -486,12 +525,13 @@ def _own_demands(privacy: PrivacySettings, said: SensitiveSettings) -> Diversity
     return Diversity(said.l, None, said.beta, said.r, level, privacy.null_counts)
 
 
-def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> columns.Rows | None:
-    """The rows of a hierarchy file in ARX's format, `leaf;level 1;...;root`."""
-    if file is None:
-        return None
+def _rows(place: str, file: str | None, trees: Hierarchies, faults: list[str]) -> columns.Rows | None:
+    """The rows that are given, or those of a file in ARX's format, `leaf;level 1;...;root`."""
+    if file is None or file in trees.given:
+        return trees.given.get(file or "")
     try:
-        return rows_of_text(_text_of(folder / file, HIERARCHY_CHARS_MAX), place.removeprefix("columns."))
+        text = _text_of(trees.folder / file, HIERARCHY_CHARS_MAX)
+        return rows_of_text(text, place.removeprefix("columns."))
     except OSError as error:
         faults.append(f"{place}.hierarchy: {file}: cannot be read: {error.strerror}")
     except (ValueError, csv.Error):  # no UTF-8, or a name with a null character

@@ -6,19 +6,21 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from streamer.errors import ConfigError
+from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import published_columns
 from streamer.table.schema import REPAIR, EpochLength, Limits, Repair, SealedRules, Table, differences
 from streamer.table.space import FINENESS
-from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable
+from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable, table_of
 from worlds.checkout import PATIENTS, ROOT
 
 
@@ -435,6 +437,29 @@ def test_demands_of_a_column_reach_the_table_beside_those_of_all(load: Load) -> 
     table = load(GOLDEN.replace("{role: sensitive}", "{role: sensitive, l: 3}"))
     assert [*table.demands] == [(0, Diversity()), (0, Diversity(3))]
     load(GOLDEN.replace("{role: sensitive}", "{role: sensitive, l: 2}").replace("form: rows", "form: lossy-join"))
+
+
+def test_a_table_is_a_mapping_of_its_settings_too_with_hierarchies_as_rows() -> None:
+    year = [date(2024, 1, 1), date(2024, 12, 31)]
+    columns: dict[str, dict[str, Any]] = {
+        "age": {"role": "quasi-identifier", "type": "integer", "domain": [1, 120], "grid": 5},
+        "seen": {"role": "quasi-identifier", "type": "date", "domain": year, "grid": "1 day"},
+        "sex": {"role": "quasi-identifier", "hierarchy": [["Male", "*"], ["Female", "*"]], "null_as": None},
+        "problem": {"role": "sensitive", "l": 2, "beta": 0.4},
+        "note": {"role": "keep", "acknowledge_linkable": True},
+    }
+    said = {"table": "people", "columns": columns, "privacy": {"k": 3}, "publish": {"live": {"form": "rows"}}}
+    table = table_of(said, needs_key=False)
+    assert [a.name for a in table.attributes] == ["age", "seen", "sex"]
+    sex = table.attributes[2]
+    assert isinstance(sex, CategoricalAttribute)
+    assert sex.hierarchy.leaves == ("Male", "Female")
+    assert (table.k, table.kept[0].diversity) == (3, Diversity(2, None, Decimal("0.4")))
+    columns["sex"]["hierarchy"] = [["Male", "*"], ["Male", "other"]]
+    with pytest.raises(ConfigError, match=r"the table: 1 fault\n  columns.sex.hierarchy: .*Male"):
+        table_of(said, needs_key=False)
+    with pytest.raises(UsageError, match="or a dict of its settings, not list"):
+        table_of([])  # type: ignore[arg-type]
 
 
 def test_a_demand_of_a_column_that_no_cohort_can_hold_is_refused(load: Load) -> None:
