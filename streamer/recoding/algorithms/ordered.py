@@ -632,7 +632,8 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
             tight = seeded(task)
             starts.append(exchanged(task, tight, int(tight.max()) + 1, EXCHANGES)[1])
     last, least, best, sweeps = _last_sweeps(task, options.refine), np.inf, starts[0], 0
-    turns = len(starts) + any(last)
+    rows_max = options.suppressed_max(len(rows))
+    turns = len(starts) + any(last) + (rows_max > 0)
     parts = [
         part_of(options.on_progress, *(BEGUN + (1 - BEGUN) * at / turns for at in (i, i + 1))) for i in range(turns)
     ]
@@ -641,14 +642,14 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
         if loss < least:
             least, best, sweeps = loss, found, done
     if any(last):
-        _, best, done = _refined(task, best, len(rows), last, parts[-1])
+        _, best, done = _refined(task, best, len(rows), last, parts[len(starts)])
         sweeps += done
-    if rows_max := options.suppressed_max(len(rows)):
-        best = _without_outliers(task, best, rows_max, len(rows))
+    if rows_max:
+        best = _without_outliers(task, best, rows_max, len(rows), parts[-1])
     return _recoded(microdata, task, rows, best, sweeps)
 
 
-def _without_outliers(task: Task, qi_group: Ints, rows_max: int, n_rows: int) -> Ints:
+def _without_outliers(task: Task, qi_group: Ints, rows_max: int, n_rows: int, on_progress: OnProgress) -> Ints:
     """The groups (m,) without the rows whose absence lowers the loss of the others most; SUPPRESSED: at most rows_max.
 
     They leave in LEAVING turns, with sweeps over the others after each.
@@ -658,11 +659,13 @@ def _without_outliers(task: Task, qi_group: Ints, rows_max: int, n_rows: int) ->
         stay = np.flatnonzero(found != SUPPRESSED)
         some = _some(task, stay)
         used, number = np.unique(found[stay], return_inverse=True)
-        leave, number = left_out(some, number, len(used), rows_max * turn // LEAVING - gone)
+        begun, left, ended = ((turn - 1 + share) / LEAVING for share in (0, 0.5, 1))
+        room = rows_max * turn // LEAVING - gone
+        leave, number = left_out(some, number, len(used), room, part_of(on_progress, begun, left))
         gone += int(size[stay[leave]].sum())
         found[stay] = np.where(leave, SUPPRESSED, number)
         stay, some = stay[~leave], _some(some, ~leave)
-        _, found[stay], _ = _refined(some, found[stay], n_rows - gone, (SWEEPS,), unheard)
+        _, found[stay], _ = _refined(some, found[stay], n_rows - gone, (SWEEPS,), part_of(on_progress, left, ended))
     return found
 
 

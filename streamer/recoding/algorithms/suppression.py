@@ -16,9 +16,11 @@ import numpy as np
 from streamer.kernels.sorting import Heap, heap_for, pop, push, sort_stably
 from streamer.native import compiled
 from streamer.privacy.compiled import holds
+from streamer.progress import OnProgress, part_of, pieces, unheard
 from streamer.recoding.algorithms.bundles import Task, add_bundle, bundles_hold, clear_bundles, remove_bundle
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
+    ROWS_PER_SLOT,
     Groups,
     count_group,
     groups_of,
@@ -48,38 +50,86 @@ OUT = -1
 """In the place of a slot: it is left out."""
 
 
-@compiled
-def left_out(task: Task, qi_group: Ints, n_slots: int, rows_max: int) -> tuple[Bools, Ints]:
+class _Leaving(NamedTuple):
+    """g slots of m bundles while rows leave them."""
+
+    groups: Groups
+    waiting: Heap
+    known: Floats  # (g,) what each row left out saved when the group was looked at last
+    found: Ints  # (m,) the slot of each bundle that stays
+    gone: Bools  # (m,)
+    rows: Ints  # (2,) how many stay, and how many may still leave
+    lost: Floats  # (1,) by those that stay
+
+
+def left_out(
+    task: Task, qi_group: Ints, n_slots: int, rows_max: int, on_progress: OnProgress = unheard
+) -> tuple[Bools, Ints]:
     """True for each bundle that is left out, (m,), at most rows_max rows and not all; and the slots of all, (m,).
 
     qi_group (m,): below n_slots.
     """
-    groups, known, room = groups_of(task, qi_group, n_slots), np.zeros(n_slots), rows_max
-    found, gone, waiting = qi_group.copy(), np.zeros(qi_group.shape[0], np.bool_), heap_for(n_slots)
-    rows, lost = 0, 0.0
+    leaving = _leaving(task, qi_group, n_slots, rows_max)
+    for piece in pieces(n_slots, max(1, task.rows_per_call // ROWS_PER_SLOT), part_of(on_progress, 0.0, 0.5)):
+        _look(task, leaving, np.arange(n_slots)[piece])
+    while _take_turns(task, leaving, max(1, task.rows_per_call // ROWS_PER_SLOT)):
+        on_progress(0.5 + 0.5 * (1 - int(leaving.rows[1]) / rows_max))
+    return leaving.gone, leaving.found
+
+
+@compiled
+def _leaving(task: Task, qi_group: Ints, n_slots: int, rows_max: int) -> _Leaving:
+    """Nobody has left, and no group was looked at."""
+    groups, rows, lost = groups_of(task, qi_group, n_slots), 0, 0.0
     for slot in range(n_slots):
         rows += groups.rows[slot]
         lost += groups.rows[slot] * groups.ncp[slot]
-        _wait(task, groups, slot, room, waiting, known)
-    while waiting.n[0] > 0 and room > 0:
+    gone = np.zeros(qi_group.shape[0], np.bool_)
+    return _Leaving(groups, heap_for(n_slots), np.zeros(n_slots), qi_group.copy(), gone, np.array([rows, rows_max]),
+        np.full(1, lost))  # fmt: skip
+
+
+@compiled
+def _look(task: Task, leaving: _Leaving, slots: Ints) -> None:
+    """Puts the best turns of some groups into the heap."""
+    for slot in slots:
+        _wait(task, leaving, slot)
+
+
+def _wait(task: Task, leaving: _Leaving, slot: int) -> None:
+    """Puts a group's best turn into the heap, if it has one."""
+    groups = leaving.groups
+    if groups.rows[slot] > 0:
+        turn = _best(task, groups, slot, members_of(groups, slot), leaving.rows[1])
+        leaving.known[slot] = turn.saved
+        if turn.rows > 0:
+            push(leaving.waiting, -turn.saved, groups.rows[slot], slot)
+
+
+@compiled
+def _take_turns(task: Task, leaving: _Leaving, turns: int) -> bool:
+    """Takes turns while rows may leave; True if some are left to take."""
+    groups, waiting, known, found, gone, rows, lost = leaving
+    while waiting.n[0] > 0 and rows[1] > 0 and turns > 0:
+        turns -= 1
         _, slot = pop(waiting)
         members = members_of(groups, slot)
-        turn = _best(task, groups, slot, members, room)
-        if turn.rows == 0 or turn.saved * rows < lost + GAIN_MIN:
+        turn = _best(task, groups, slot, members, rows[1])
+        if turn.rows == 0 or turn.saved * rows[0] < lost[0] + GAIN_MIN:
             continue
         if turn.saved < known[slot] - GAIN_MIN:
             known[slot] = turn.saved
             push(waiting, -turn.saved, groups.rows[slot], slot)
             continue
         _take(task, groups, slot, members, turn.goes)
-        room -= turn.rows
-        rows -= turn.rows
-        lost -= turn.saved * turn.rows
+        for i in range(2):
+            rows[i] -= turn.rows
+        lost[0] -= turn.saved * turn.rows
         for i in range(members.shape[0]):
             gone[members[i]] = turn.goes[i] == OUT
             found[members[i]] = max(turn.goes[i], 0)
-        _wait(task, groups, slot, room, waiting, known)
-    return gone, found
+        _wait(task, leaving, slot)
+    return bool(waiting.n[0] > 0 and rows[1] > 0)
 
 
 def _best(task: Task, groups: Groups, slot: int, members: Ints, room: int) -> Turn:
@@ -180,12 +230,3 @@ def _take(task: Task, groups: Groups, slot: int, members: Ints, goes: Ints) -> N
             stay[n] = members[i]
             n += 1
     put(task, groups, slot, stay[:n])
-
-
-def _wait(task: Task, groups: Groups, slot: int, room: int, waiting: Heap, known: Floats) -> None:
-    """Puts a group's best turn into the heap, if it has one."""
-    if groups.rows[slot] > 0:
-        turn = _best(task, groups, slot, members_of(groups, slot), room)
-        known[slot] = turn.saved
-        if turn.rows > 0:
-            push(waiting, -turn.saved, groups.rows[slot], slot)
