@@ -291,7 +291,8 @@ class Function:
         wrong = not isinstance(of, Array) or len(indexes) > of.n_dims
         self.refuse(wrong, e, f"{said(of)} has no such item")
         self.refuse(not is_path(e.value), e, "name the array first")
-        self.refuse(sum(map(calls, indexes)) > 1, e, "name the results of calls first")
+        ends = [part for one in indexes for part in ((one.lower, one.upper) if isinstance(one, ast.Slice) else (one,))]
+        self.refuse(may_change_another(ends), e, "name the results of calls first")
         by = None if isinstance(indexes[0], ast.Slice) else self.expr(indexes[0])
         if by is not None and isinstance(by.type, Array):
             wrong = (len(indexes), by.type.n_dims, of.n_dims) != (1, 1, 1) or item_of(by.type) != INT
@@ -462,7 +463,8 @@ class Function:
         named = {one.arg: one.value for one in e.keywords}
         wrong = named.keys() - {"dtype"} or not 1 <= len(e.args) <= most or (f is np.full and len(e.args) < 2)
         self.refuse(wrong, e, "a shape, then its filling or its dtype")
-        self.refuse(f is np.full and sum(map(calls, e.args)) > 1, e, "name the results of calls first")
+        shape = e.args[0].elts if isinstance(e.args[0], ast.Tuple | ast.List) else e.args[:1]
+        self.refuse(f is np.full and may_change_another([*shape, e.args[1]]), e, "name the results of calls first")
         first, of_values = e.args[0], f is np.array
         wrong = of_values and not (isinstance(first, ast.Tuple | ast.List) and first.elts)
         self.refuse(wrong, e, "np.array is of values in brackets")
@@ -495,6 +497,14 @@ class Function:
 def calls(e: ast.AST) -> bool:
     """True if an expression has a call in it, which may change something."""
     return any(isinstance(node, ast.Call) for node in ast.walk(e))
+
+
+def may_change_another(parts: Sequence[ast.expr | None]) -> bool:
+    """True if a call in one of several parts could change what another one reads, which C may look at in any order."""
+    there = [one for one in parts if one is not None]
+    calling = [one for one in there if calls(one)]
+    items = (isinstance(node, ast.Subscript) for one in there if one not in calling for node in ast.walk(one))
+    return len(calling) > 1 or (len(calling) == 1 and any(items))
 
 
 def is_path(e: ast.expr) -> bool:

@@ -141,8 +141,10 @@ def _shortfalls(table: Table, model: Model, whole: Microdata) -> Iterator[str]:
             best = f"{'r' if one.subject.level else 'beta'} = {ceil(1000 * held) / 1000:g} is the least they can hold"
         else:
             best = f"l = {held:g} is the most they can hold" if held > 1 else "they can hold no l"
-        others = ", and `columns` can ask for more of other columns alone" if len(table.sensitive) > 1 else ""
-        yield f"{shortfall}; {best}{others}"
+        own, asked = table.kept[one.subject.column].diversity, one.share if isinstance(one, AtMostShare) else one.n
+        is_own = own is not None and asked in (own.l, own.beta, own.r)
+        alone = is_own or len(table.sensitive) == 1
+        yield f"{shortfall}; {best}" + ("" if alone else ", and `columns` can ask for more of other columns alone")
 
 
 def _warnings(table: Table, individuals: int, shortfalls: Sequence[str]) -> list[str]:
@@ -210,7 +212,7 @@ def _cost_lines(tried: dict[str, Any], accepted: int) -> Iterator[Line]:
 LOSSY_JOIN_REVEALS = (
     "lossy-join publishes the exact quasi-identifiers (cells of the grid) of everybody: anyone who knows somebody's"
     " quasi-identifiers learns that this person is in the table, and in which QI group; only which of the group's"
-    " sensitive rows is whose is hidden, as well as privacy.l and privacy.beta demand",
+    " sensitive rows is whose is hidden, as well as l and beta demand",
     "that is true of the table at one moment: anyone who sees the two topics change learns whose the values are, from"
     " the cells and values that come or go together; let only those read the topics who may know that, and give others"
     " a copy of the table (`subscribe --csv`)",

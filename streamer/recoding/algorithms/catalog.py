@@ -135,7 +135,7 @@ def _require_none(reason: str) -> None:
     if reason:
         raise ConfigError(
             f"the privacy model cannot hold on this data, even as one single QI group: {reason}; "
-            "ask for less (`privacy` in table.yaml), or bring more rows"
+            "ask for less (`privacy` in table.yaml, or what a column asks itself), or bring more rows"
         )
 
 

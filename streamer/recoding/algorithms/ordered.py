@@ -404,7 +404,8 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
         begin = desk.line.origin[end]
         groups.n_free[0] -= 1
         slot = groups.free[groups.n_free[0]]
-        put(task, groups, slot, along[order.blocks[begin] : _begin_of(order, end)])
+        behind = _begin_of(order, end)
+        put(task, groups, slot, along[order.blocks[begin] : behind])
         end = begin
     return True
 

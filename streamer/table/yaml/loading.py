@@ -18,11 +18,14 @@ import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from errno import EFBIG, EINVAL
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -260,24 +263,51 @@ def table_of(table: Named, *, needs_key: bool = True) -> Table:
 
 
 class Hierarchies:
-    """The rows of hierarchies, by the name that a table's settings have for each: of a file in a folder, or given."""
+    """The rows of hierarchies: of the files in a folder, or given, by the places of their columns."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.given: dict[str, columns.Rows] = {}
 
 
-def _as_texts(said: object, trees: Hierarchies, place: str = "") -> object:
-    """Settings as the texts that a file has; hierarchies that are rows get the names of their places."""
-    if isinstance(said, Mapping):
-        there = {str(name): one for name, one in said.items() if one is not None}
-        return {name: _as_texts(one, trees, f"{place}.{name}".lstrip(".")) for name, one in there.items()}
-    if isinstance(said, list | tuple) and place.endswith(".hierarchy"):
-        trees.given[place] = [[str(cell) for cell in row] for row in said]
-        return place
-    if isinstance(said, list | tuple):
-        return [_as_texts(one, trees) for one in said]
-    return str(said).lower() if isinstance(said, bool) else str(said)
+ITS_ROWS = "its rows"
+"""In the place of a file: the hierarchy is given."""
+
+DEPTH_MAX = 5
+
+
+def _as_texts(said: object, trees: Hierarchies, *place: str) -> object:
+    """Settings of Python as the texts that a file has. Raises ConfigError for one that no file could say."""
+    where = ".".join(place)
+    if isinstance(said, Mapping) and len(place) < DEPTH_MAX:
+        for name in said:
+            if not isinstance(name, str):
+                raise ConfigError(f"the table: {where or 'it'}: a name must be a text, not {type(name).__name__}")
+        keeps_none = place == ("columns",)  # as `age:` in a file, a column without settings
+        there = {name: one for name, one in said.items() if one is not None or keeps_none}
+        return {name: _as_texts(one, trees, *place, name) for name, one in there.items()}
+    if place[:1] == ("columns",) and place[2:] == ("hierarchy",) and not isinstance(said, str):
+        trees.given[f"columns.{place[1]}"] = _given_rows(said, where)
+        return ITS_ROWS
+    if isinstance(said, list | tuple) and len(place) < DEPTH_MAX:
+        return [_as_texts(one, trees, *place, str(i)) for i, one in enumerate(said)]
+    return "" if said is None and len(place) == 2 else _setting_text(said, where)
+
+
+def _given_rows(said: object, where: str) -> columns.Rows:
+    if not isinstance(said, list | tuple) or not all(isinstance(row, list | tuple) for row in said):
+        raise ConfigError(f"the table: {where}: must be the name of a file, or a list of rows, each from leaf to root")
+    return [[_setting_text(cell, where) for cell in row] for row in said]
+
+
+def _setting_text(said: object, where: str) -> str:
+    if isinstance(said, np.generic):
+        said = said.item()
+    if isinstance(said, bool):
+        return str(said).lower()
+    if not isinstance(said, str | int | float | Decimal | date) or str(said) in ("nan", "inf", "-inf", "NaT"):
+        raise ConfigError(f"the table: {where}: must be a text, a number, true or false, not {type(said).__name__}")
+    return str(said)
 
 
 def _with_variable(fault: str, environment: Mapping[str, str]) -> str:
@@ -409,7 +439,8 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
     if settings.publish.form == LOSSY_JOIN and not (_differ(privacy) or (own and all(map(_differ, own.values())))):
         faults.append(
             "publish.live.form: lossy-join publishes exact quasi-identifiers, so people are protected only if the"
-            " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1"
+            " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1, or one of them in each"
+            " sensitive column"
         )
     for name in ("l", "beta", "r"):
         if getattr(privacy, name) is not None and not sensitive:
@@ -452,7 +483,8 @@ def _unreachable(place: str, said: Demands, level: int, privacy: PrivacySettings
             )
         return
     if said.r is not None and level >= tree.n_levels:
-        yield f"{place}.level: the hierarchy of {column.name} ends at level {tree.n_levels - 1}"
+        where = "privacy" if said.level is None else place
+        yield f"{where}.level: the hierarchy of {column.name} ends at level {tree.n_levels - 1}"
     counted = counted_text(privacy.capitals_count)
     n_values = len(set(map(counted, tree.leaves)))
     if said.l is not None and said.l > n_values + privacy.null_counts:
@@ -527,8 +559,8 @@ def _own_demands(privacy: PrivacySettings, said: SensitiveSettings) -> Diversity
 
 def _rows(place: str, file: str | None, trees: Hierarchies, faults: list[str]) -> columns.Rows | None:
     """The rows that are given, or those of a file in ARX's format, `leaf;level 1;...;root`."""
-    if file is None or file in trees.given:
-        return trees.given.get(file or "")
+    if file is None or (file == ITS_ROWS and place in trees.given):
+        return trees.given.get(place)
     try:
         text = _text_of(trees.folder / file, HIERARCHY_CHARS_MAX)
         return rows_of_text(text, place.removeprefix("columns."))

@@ -237,6 +237,19 @@ def small_floats(items: Any) -> float:
 PAIR = Pair(NUMBERS, FLOATS)
 
 
+def more(items: Any) -> int:
+    items[0] += 1
+    return int(items[0])
+
+
+def filled_by_a_call(items: Any) -> int:
+    return len(np.full(items[0], more(items)))
+
+
+def cut_by_a_call(table: Any, items: Any) -> int:
+    return int(table[items[0], : more(items)][0])
+
+
 def set_by_numbers(items: Any, chosen: Any) -> None:
     items[chosen] = 1
 
@@ -283,6 +296,8 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (shape_of_a_call, (2,), "name the array first"),
     (items_from_an_array, (NUMBERS,), "an array unpacks into names"),
     (an_item_of_a_row, (TABLE,), "name the array first"),
+    (filled_by_a_call, (NUMBERS,), "name the results of calls first"),
+    (cut_by_a_call, (TABLE, NUMBERS), "name the results of calls first"),
     (set_by_numbers, (NUMBERS, NUMBERS), "items that an array names are set one by one: write a loop"),
     (turned_around_in_place, (NUMBERS,), "whose items stand side by side, too: write a loop"),
     (rows_and_columns, (TABLE, 1), "of i8 that stand side by side in one place and .* apart in another"),

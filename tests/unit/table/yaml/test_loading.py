@@ -323,7 +323,7 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         (
             "{role: sensitive}\nprivacy: {k: 2}",
             "{role: sensitive, hierarchy: sex.csv, r: 0.5}\nprivacy: {k: 2, level: 2}",
-            "columns.problem.level: the hierarchy of problem ends at level 1",
+            "privacy.level: the hierarchy of problem ends at level 1",
         ),
         (
             "{role: sensitive}",
@@ -339,7 +339,8 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             "live: {form: rows}",
             "live: {form: lossy-join}",
             "publish.live.form: lossy-join publishes exact quasi-identifiers, so people are protected only if the"
-            " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1",
+            " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1, or one of them in each"
+            " sensitive column",
         ),
         (
             "k: 2",
@@ -460,6 +461,34 @@ def test_a_table_is_a_mapping_of_its_settings_too_with_hierarchies_as_rows() -> 
         table_of(said, needs_key=False)
     with pytest.raises(UsageError, match="or a dict of its settings, not list"):
         table_of([])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        ("hierarchy", ["ab", "cb"], "hierarchy: must be the name of a file, or a list of rows, each from leaf to root"),
+        ("hierarchy", [{"leaf": "a"}], "hierarchy: must be the name of a file, or a list of rows"),
+        ("hierarchy", [["a", None]], "hierarchy: must be a text, a number, true or false, not NoneType"),
+        ("hierarchy", np.array([["a", "*"]]), "hierarchy: must be the name of a file, or a list of rows"),
+        ("na", {"x", "y"}, "na: must be a text, a number, true or false, not set"),
+        ("na", ["x", float("nan")], r"na.1: must be a text, a number, true or false, not float"),
+        ("unit", {1: 2}, "unit: a name must be a text, not int"),
+    ],
+)
+def test_what_no_file_could_say_is_refused_by_its_place(place: str, value: object, sentence: str) -> None:
+    city = {"role": "quasi-identifier", "hierarchy": [["a", "*"], ["b", "*"]], place: value}
+    said = {"table": "t", "columns": {"city": city}, "privacy": {"k": 2}, "publish": {"live": {"form": "rows"}}}
+    with pytest.raises(ConfigError, match=rf"^the table: columns.city.{sentence}"):
+        table_of(said, needs_key=False)
+
+
+def test_a_column_without_settings_is_a_fault_and_not_absent() -> None:
+    said = {"table": "t", "columns": {"city": None}, "privacy": {"k": 2}, "publish": {"live": {"form": "rows"}}}
+    with pytest.raises(ConfigError, match=r"columns.city.role: must be"):
+        table_of(said, needs_key=False)
+    said["columns"] = said
+    with pytest.raises(ConfigError, match="must be a text, a number, true or false, not dict"):
+        table_of(said, needs_key=False)
 
 
 def test_a_demand_of_a_column_that_no_cohort_can_hold_is_refused(load: Load) -> None:
