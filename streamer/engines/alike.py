@@ -29,11 +29,11 @@ from streamer.recoding.report.findings import (
     open_rows,
     united_alike,
 )
-from streamer.table.arrays import Ints, Objects, row_numbers
+from streamer.table.arrays import Counted, Ints, Objects, counted, row_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
-COMPARED_AT_ONCE = 5_000_000
+COMPARED_AT_ONCE = 2_000_000
 """Rows that are compared at the same time."""
 
 BEFORE, ALL_KEPT, OPEN = "before", "all-kept", -1
@@ -72,11 +72,14 @@ def ranges(rows: int) -> Iterator[tuple[int, int]]:
 
 def lines_between(paths: Sequence[Path], low: int, high: int) -> Ints:
     """The lines of all parts whose first hash is from low up to high; int64 (m, c)."""
-    parts = []
+    return np.concatenate([*_by_part(paths, low, high)])
+
+
+def _by_part(paths: Sequence[Path], low: int, high: int) -> Iterator[Ints]:
+    """The same part by part."""
     for path in paths:
         lines = np.load(path, mmap_mode="r")
-        parts.append(lines[slice(*np.searchsorted(lines[:, 0].astype(np.uint64), np.array([low, high], np.uint64)))])
-    return np.concatenate(parts)
+        yield lines[slice(*np.searchsorted(lines[:, 0].astype(np.uint64), np.array([low, high], np.uint64)))]
 
 
 def repeated(paths: Sequence[Path], low: int, high: int) -> Ints:
@@ -91,12 +94,17 @@ def crowds_between(table: Table, paths: Sequence[Path], low: int, high: int, dro
     """Crowds of rows that are alike; after the hashes, the columns are the row's number (of a published row: OPEN if
     its value is open, else 0), and its individual, if any.
 
-    dropped: numbers of rows that do not count.
+    dropped: numbers of rows that do not count. Rows of a part that are alike are one line with their number, unless
+    individuals are counted: half of a large table may have one value.
     """
-    lines = lines_between(paths, low, high)
-    lines = lines[~np.isin(lines[:, 2], dropped)]
-    who = None if table.individual is None else np.unique(lines[:, 3], return_inverse=True)[1].astype(np.int64)
-    return alike_rows(table, row_numbers(lines[:, :2]), lines[:, 0], lines[:, 2] == OPEN, who)
+    counts = []
+    for lines in _by_part(paths, low, high):
+        facts = lines[~np.isin(lines[:, 2], dropped)]
+        facts[:, 2] = facts[:, 2] == OPEN
+        counts.append(counted(facts) if table.individual is None else Counted(facts, np.ones(len(facts), np.int64)))
+    facts, rows = (np.concatenate(column) for column in zip(*counts, strict=True))
+    who = None if table.individual is None else np.unique(facts[:, 3], return_inverse=True)[1].astype(np.int64)
+    return alike_rows(table, row_numbers(facts[:, :2]), facts[:, 0], facts[:, 2] > 0, who, rows)
 
 
 # -- what a report counts ---------------------------------------------------------------------------------------------
@@ -132,9 +140,9 @@ def leave_published(microdata: Microdata, recoding: Recoding, who: Sequence[Ints
     for i, texts in enumerate(microdata.texts):
         number = OPEN * open_rows(microdata, boxes, i)
         value = microdata.values[:, i]
-        counted = [microdata.table.counted_value(text) or "" for text in texts]
+        same = [microdata.table.counted_value(text) or "" for text in texts]
         hashes = hashes_of_texts(np.array(texts, dtype=object))
-        hashes[:, 0] = hashes_of_texts(np.array(counted, dtype=object))[:, 0]
+        hashes[:, 0] = hashes_of_texts(np.array(same, dtype=object))[:, 0]
         hashes, says = hashes[value], ~silent(texts)[value]
         together.append(hashes[:, 1])
         leave(paths[i], np.column_stack([hashes, number, *who])[says])
@@ -151,12 +159,12 @@ def figures_of(
     """
     rows, nothing = sum(part.rows for part in parts) + suppressed, np.zeros(0, dtype=np.int64)
 
-    def counted(name: object, dropped: Ints = nothing) -> Alike:
+    def alike(name: object, dropped: Ints = nothing) -> Alike:
         paths = sorted(folder.glob(f"{name}-*.npy"))
         calls = [(table, paths, low, high, dropped) for low, high in ranges(rows)]
         return united_alike(pool.map(f"alike-{name}", crowds_between, calls))
 
-    by_value = [counted(i) for i in range(len(table.kept))]
-    together = counted(ALL_KEPT) if report and len(by_value) > 1 else None
-    before = counted(BEFORE, dropped) if report else None
+    by_value = [alike(i) for i in range(len(table.kept))]
+    together = alike(ALL_KEPT) if report and len(by_value) > 1 else None
+    before = alike(BEFORE, dropped) if report else None
     return ReportFigures(parts, table, before, together, by_value, drawn_of_parts(parts, suppressed))

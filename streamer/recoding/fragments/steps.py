@@ -26,6 +26,7 @@ from streamer.recoding.fragments.plan import (
     Bins,
     FragmentPlan,
     binned,
+    compact,
     counted_values,
     dealt,
     united_by_attribute,
@@ -89,7 +90,7 @@ def vectors_of_leaves(
     found = {}
     for one, of_leaf in bins.items():
         here = leaf == one
-        found[one] = counted(np.concatenate([binned(microdata.cells[here], of_leaf), values[here]], axis=1))
+        found[one] = compact(counted(np.concatenate([binned(microdata.cells[here], of_leaf), values[here]], axis=1)))
     return found
 
 
@@ -164,7 +165,7 @@ def cells_of_centers(groups: PieceGroups) -> list[Counted]:
 
 def vectors_of_centers(groups: PieceGroups, bins: Sequence[Bins]) -> Counted:
     """The same by bins of all attributes."""
-    return counted(binned(centers(groups.lo, groups.hi).astype(np.int64), bins), groups.rows)
+    return compact(counted(binned(centers(groups.lo, groups.hi).astype(np.int64), bins), groups.rows))
 
 
 def regions_of(groups: PieceGroups, plan: FragmentPlan, source: int) -> Ints:

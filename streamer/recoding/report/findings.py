@@ -143,21 +143,29 @@ def published_part(microdata: Microdata, recoding: Recoding) -> PublishedPart:
     )
 
 
-def alike_rows(table: Table, number: Ints, counted: Ints, is_open: Bools, who: Ints | None) -> Alike:
-    """Crowds of rows with equal numbers, int64 (n,); counted: equal if the rows' values count as one; is_open: of
-    `open_rows`; who: their individuals, from 0.
+def alike_rows(
+    table: Table, number: Ints, same: Ints, is_open: Bools, who: Ints | None, rows: Ints | None = None
+) -> Alike:
+    """Crowds of rows with equal numbers, int64 (n,); same: equal if the rows' values count as one; is_open: of
+    `open_rows`; who: their individuals, from 0; rows: how many each stands for, one if None or there are individuals.
     """
-    n = len(number)
-    rows = Microdata(table, np.zeros((n, 0), np.int64), who, np.zeros((n, 0), np.int64), ())
-    of_value = np.unique(counted, return_inverse=True)[1]
-    return Alike(crowds(rows, _alike(number[:, None])), *_usual(np.bincount(of_value), of_value[is_open]))
+    group, of_value = (np.unique(of, return_inverse=True)[1] for of in (number, same))
+    if who is None:
+        sizes = np.bincount(group, rows).astype(np.int64)
+        found = _crowds_of(sizes, sizes)
+    else:
+        n = len(number)
+        people = Microdata(table, np.zeros((n, 0), np.int64), who, np.zeros((n, 0), np.int64), ())
+        found = crowds(people, grouped(group.astype(np.int64), int(group.max(initial=-1)) + 1))
+    by_value, open_ones = (np.bincount(of_value, of) for of in (rows, is_open if rows is None else is_open * rows))
+    return Alike(found, *_usual(by_value.astype(np.int64), open_ones.astype(np.int64)))
 
 
-def _usual(rows: Ints, open_values: Ints) -> tuple[int, int]:
-    """The rows of the most frequent value, and its open ones; rows: by value; open_values: of each open row."""
+def _usual(rows: Ints, open_ones: Ints) -> tuple[int, int]:
+    """The rows of the most frequent value, and its open ones; of each value."""
     most = int(rows.max(initial=0))
     is_one = most and (rows == most).sum() == 1
-    return most, int((open_values == rows.argmax()).sum()) if is_one else 0
+    return most, int(open_ones[rows.argmax()]) if is_one else 0
 
 
 def united_alike(parts: Iterable[Alike]) -> Alike:
@@ -226,7 +234,11 @@ def drawn_of_parts(parts: Sequence[PublishedPart], suppressed: int) -> Drawn:
 
 def crowds(microdata: Microdata, alike: Recoding) -> Figures | None:
     """The number of people among rows that are alike, and how often one is picked right; None without rows."""
-    sizes, people = alike.sizes, individuals_by_group(microdata, alike)
+    return _crowds_of(alike.sizes, individuals_by_group(microdata, alike))
+
+
+def _crowds_of(sizes: Ints, people: Ints) -> Figures | None:
+    """The same of their rows and people, (g,) each."""
     rows = int(sizes.sum())
     if not rows:
         return None
@@ -289,7 +301,8 @@ def _inferred(published: Microdata, crowd: Recoding, column: int) -> Figures:
     agreed = says & (different[found.group] == 1) & ~known
     whole = np.bincount(answers)
     whole[:1] = 0
-    most, usual = _usual(whole, answers[open_rows(published, crowd, column)])
+    open_ones = np.bincount(answers[open_rows(published, crowd, column)], minlength=len(whole))
+    most, usual = _usual(whole, open_ones)
     return {
         "column": published.table.kept[column].name,
         "groups": crowd.n_groups,
