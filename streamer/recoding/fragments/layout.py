@@ -67,7 +67,7 @@ RANGE_GROUPS, SAMPLES_PER_RANGE = 1 << 17, 64
 """The boxes of about how many QI groups are in memory at a time, and how many of these say where boxes are."""
 
 
-class Numbered(NamedTuple):
+class NumberedGroups(NamedTuple):
     """By region, of its g QI groups, (g,) each: numbers and boxes from 0, both ascending, and rows."""
 
     number: list[Ints]
@@ -77,7 +77,7 @@ class Numbered(NamedTuple):
 
 def numbers(
     regions: Sequence[PieceGroups], chance: int, merge_equal_boxes: bool, range_groups: int = RANGE_GROUPS
-) -> Numbered:
+) -> NumberedGroups:
     """Numbers all QI groups in the order of their boxes. With merge_equal_boxes, one box has one number.
 
     The boxes are put in order range by range, so that few are in memory at a time: regions may be a sequence that reads
@@ -93,7 +93,7 @@ def numbers(
         token = [np.arange(len(token[0]))]  # as they stand, like one run
     ends = [*dict.fromkeys(sorted(sampled)[range_groups // every :: range_groups // every])]
     cuts = [_cuts(groups, ends) for groups in regions]
-    found = Numbered([np.empty_like(of) for of in token], [np.empty_like(of) for of in token], rows)
+    found = NumberedGroups([np.empty_like(of) for of in token], [np.empty_like(of) for of in token], rows)
     n_boxes = n_numbers = 0
     for begin in range(len(ends) + 1):
         parts = [slice(cut[begin], cut[begin + 1]) for cut in cuts]
@@ -128,7 +128,7 @@ def files_of(rows: Ints, rows_per_file: int) -> Ints:
     return np.flatnonzero(np.diff(file, prepend=-1))
 
 
-def parts_of(numbered: Numbered, rows_per_file: int) -> list[FilePart]:
+def parts_of(numbered: NumberedGroups, rows_per_file: int) -> list[FilePart]:
     """The published files in order.
 
     No file tears a box: what a reader learns is counted by box, file by file.

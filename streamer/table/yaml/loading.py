@@ -273,13 +273,13 @@ class Hierarchies:
 ITS_ROWS = "its rows"
 """In the place of a file: the hierarchy is given."""
 
-DEPTH_MAX = 5
+SETTINGS_DEPTH_MAX = 5
 
 
 def _as_texts(said: object, trees: Hierarchies, *place: str) -> object:
     """Settings of Python as the texts that a file has. Raises ConfigError for one that no file could say."""
     where = ".".join(place)
-    if isinstance(said, Mapping) and len(place) < DEPTH_MAX:
+    if isinstance(said, Mapping) and len(place) < SETTINGS_DEPTH_MAX:
         for name in said:
             if not isinstance(name, str):
                 raise ConfigError(f"the table: {where or 'it'}: a name must be a text, not {type(name).__name__}")
@@ -289,7 +289,7 @@ def _as_texts(said: object, trees: Hierarchies, *place: str) -> object:
     if place[:1] == ("columns",) and place[2:] == ("hierarchy",) and not isinstance(said, str):
         trees.given[f"columns.{place[1]}"] = _given_rows(said, where)
         return ITS_ROWS
-    if isinstance(said, list | tuple) and len(place) < DEPTH_MAX:
+    if isinstance(said, list | tuple) and len(place) < SETTINGS_DEPTH_MAX:
         return [_as_texts(one, trees, *place, str(i)) for i, one in enumerate(said)]
     return "" if said is None and len(place) == 2 else _setting_text(said, where)
 
