@@ -34,6 +34,9 @@ GAIN_MIN = 1e-9
 """A move gains at least this, so that rounding is never taken for a gain."""
 
 NEAREST_VISITS = 128
+FAIR, VISITS = 2.0, 512
+"""How far a bundle goes, and the most nodes that the search for the targets of all bundles of a group visits."""
+
 ROWS_PER_SLOT = 1_024
 """To improve a group takes about as long as this number of rows takes in other loops."""
 

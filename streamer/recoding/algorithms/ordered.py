@@ -43,7 +43,9 @@ from streamer.recoding.algorithms.bundles import (
 from streamer.recoding.algorithms.contract import PLAIN, SUPPRESSED, Algorithm, Options, Recoding, local_recoding
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
+    FAIR,
     GAIN_MIN,
+    VISITS,
     Groups,
     changed_slots,
     closest,
@@ -107,9 +109,6 @@ SHARE_MIN = 0.1
 """If fewer rows than this share have rare leaves, in every attribute, another order is not worth its time."""
 
 FAR = 8
-FAIR = 2.0
-VISITS = 512
-"""Most nodes that the search for the targets of a group's bundles visits."""
 PARTNERS_MAX = 3
 NEAR = 3
 """By effort 1, a group is recut with so many groups more: those that add least to the loss if the two become one."""

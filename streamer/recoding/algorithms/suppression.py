@@ -19,8 +19,10 @@ from streamer.privacy.compiled import holds
 from streamer.progress import OnProgress, part_of, pieces, unheard
 from streamer.recoding.algorithms.bundles import Task, add_bundle, bundles_hold, clear_bundles, remove_bundle
 from streamer.recoding.algorithms.group_index import (
+    FAIR,
     GAIN_MIN,
     ROWS_PER_SLOT,
+    VISITS,
     Groups,
     count_group,
     groups_of,
@@ -33,9 +35,6 @@ from streamer.recoding.algorithms.group_index import (
 )
 from streamer.recoding.algorithms.seeding import ends_of, ncp_without
 from streamer.table.arrays import Bools, Floats, Ints
-
-FAIR, VISITS = 2.0, 512
-"""As in the sweeps of `ordered`: how far a bundle goes, and how long one search for the targets of a group takes."""
 
 
 class Turn(NamedTuple):
