@@ -198,8 +198,9 @@ class SealedLaws:
         self._columns: tuple[str, ...] | None = None if table is None else all_box_columns(table)
         self._box = None if table is None else BoxReader(table)
         self._values = None if table is None else ValuesReader(table)
-        sealed = None if table is None else table.sealed
-        self._shows = None if table is None or sealed is None else of_values(table, cohort_model(table, sealed))
+        self._shows = None  # beyond alpha and l, which every epoch says
+        if table is not None and table.sealed is not None and any(column.diversity for column in table.kept):
+            self._shows = of_values(table, cohort_model(table, table.sealed))
         self.ids: dict[str, int] = {}  # in the order of their epochs -> epoch
         self.records = 0
 

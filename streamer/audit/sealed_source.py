@@ -22,7 +22,7 @@ from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
 from streamer.incremental.events.changes import RowChange
-from streamer.privacy.models import Model, cohort_model, of_values, subject_of
+from streamer.privacy.models import cohort_model, of_values, subject_of
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
@@ -70,8 +70,10 @@ def _without_reason(table: Table, cohorts: Sequence[CohortSeen], unseen: Counter
 
     unseen: values of rows that no cohort shows.
     """
-    model = Model(()) if table.sealed is None else cohort_model(table, table.sealed)
-    if table.sealed is None or max(model.distinct.values(), default=1) > 1 or any(s.level for s in model.shares):
+    if table.sealed is None:
+        return 0
+    model = cohort_model(table, table.sealed)
+    if max(model.distinct.values(), default=1) > 1 or any(s.level for s in model.shares):
         return 0
     longest = max((sum(map(len, values)) + len(values) + len("[],") for values in unseen), default=0)
     fit = [c for c in cohorts if c.values is None and c.size + c.n * longest <= table.limits.row_bytes_max]

@@ -70,13 +70,8 @@ def ranges(rows: int) -> Iterator[tuple[int, int]]:
     return pairwise((i << 63) // some for i in range(some + 1))
 
 
-def lines_between(paths: Sequence[Path], low: int, high: int) -> Ints:
-    """The lines of all parts whose first hash is from low up to high; int64 (m, c)."""
-    return np.concatenate([*_by_part(paths, low, high)])
-
-
-def _by_part(paths: Sequence[Path], low: int, high: int) -> Iterator[Ints]:
-    """The same part by part."""
+def lines_between(paths: Sequence[Path], low: int, high: int) -> Iterator[Ints]:
+    """The lines of each part whose first hash is from low up to high; int64 (m, c)."""
     for path in paths:
         lines = np.load(path, mmap_mode="r")
         yield lines[slice(*np.searchsorted(lines[:, 0].astype(np.uint64), np.array([low, high], np.uint64)))]
@@ -84,7 +79,7 @@ def _by_part(paths: Sequence[Path], low: int, high: int) -> Iterator[Ints]:
 
 def repeated(paths: Sequence[Path], low: int, high: int) -> Ints:
     """The rows, named by the column after the hashes, that are alike an earlier one."""
-    lines = lines_between(paths, low, high)
+    lines = np.concatenate([*lines_between(paths, low, high)])
     lines = lines[np.lexsort(lines.T[::-1])]
     same = (lines[1:, :2] == lines[:-1, :2]).all(axis=1)
     return np.sort(lines[1:][same][:, 2])
@@ -98,7 +93,7 @@ def crowds_between(table: Table, paths: Sequence[Path], low: int, high: int, dro
     individuals are counted: half of a large table may have one value.
     """
     counts = []
-    for lines in _by_part(paths, low, high):
+    for lines in lines_between(paths, low, high):
         facts = lines[~np.isin(lines[:, 2], dropped)]
         facts[:, 2] = facts[:, 2] == OPEN
         counts.append(counted(facts) if table.individual is None else Counted(facts, np.ones(len(facts), np.int64)))

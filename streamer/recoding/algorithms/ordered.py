@@ -654,24 +654,17 @@ def _without_outliers(task: Task, qi_group: Ints, rows_max: int, n_rows: int, on
 
     They leave in LEAVING turns, with sweeps over the others after each.
     """
-    found, size, gone = qi_group.copy(), task.bundles.end - task.bundles.begin, 0
+    found, stay, some, gone = qi_group.copy(), np.arange(len(qi_group)), task, 0
     for turn in range(1, LEAVING + 1):
-        stay = np.flatnonzero(found != SUPPRESSED)
-        some = _some(task, stay)
         used, number = np.unique(found[stay], return_inverse=True)
         begun, left, ended = ((turn - 1 + share) / LEAVING for share in (0, 0.5, 1))
         room = rows_max * turn // LEAVING - gone
         leave, number = left_out(some, number, len(used), room, part_of(on_progress, begun, left))
-        gone += int(size[stay[leave]].sum())
+        gone += int((some.bundles.end - some.bundles.begin)[leave].sum())
         found[stay] = np.where(leave, SUPPRESSED, number)
-        stay, some = stay[~leave], _some(some, ~leave)
+        stay, some = stay[~leave], some._replace(bundles=Bundles(*(column[~leave] for column in some.bundles)))
         _, found[stay], _ = _refined(some, found[stay], n_rows - gone, (SWEEPS,), part_of(on_progress, left, ended))
     return found
-
-
-def _some(task: Task, chosen: Bools | Ints) -> Task:
-    """The task of some of the bundles."""
-    return task._replace(bundles=Bundles(*(np.ascontiguousarray(column[chosen]) for column in task.bundles)))
 
 
 def swept(microdata: Microdata, model: Model, qi_group: Ints, options: Options) -> Recoding:

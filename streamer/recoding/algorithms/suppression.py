@@ -121,8 +121,8 @@ def _take_turns(task: Task, leaving: _Leaving, turns: int) -> bool:
             push(waiting, -turn.saved, groups.rows[slot], slot)
             continue
         _take(task, groups, slot, members, turn.goes)
-        for i in range(2):
-            rows[i] -= turn.rows
+        rows[0] -= turn.rows
+        rows[1] -= turn.rows
         lost[0] -= turn.saved * turn.rows
         for i in range(members.shape[0]):
             gone[members[i]] = turn.goes[i] == OUT

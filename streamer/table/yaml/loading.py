@@ -447,7 +447,7 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
             faults.append(f"privacy.{name}: needs sensitive values, but no column has `role: sensitive`")
     for column in sensitive:
         for place, said in (("privacy", privacy), (f"columns.{column.name}", own[column.name])):
-            faults += _unreachable(place, said, _level(privacy, said), privacy, column)
+            faults += _unreachable(place, said, privacy, column)
     faults += _sealed_faults(settings, sensitive)
     asked = {"privacy": privacy} | {f"columns.{name}": said for name, said in own.items()}
     for place, said in asked.items():
@@ -471,7 +471,7 @@ def _level(privacy: PrivacySettings, said: Demands) -> int:
     return privacy.level if said.level is None else said.level
 
 
-def _unreachable(place: str, said: Demands, level: int, privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
+def _unreachable(place: str, said: Demands, privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
     """Demands that no QI group can meet, because of the column's hierarchy: no row would ever be published."""
     tree = column.hierarchy
     if tree is None:
@@ -482,7 +482,7 @@ def _unreachable(place: str, said: Demands, level: int, privacy: PrivacySettings
                 f" give it one{rest} or remove r"
             )
         return
-    if said.r is not None and level >= tree.n_levels:
+    if said.r is not None and _level(privacy, said) >= tree.n_levels:
         where = "privacy" if said.level is None else place
         yield f"{where}.level: the hierarchy of {column.name} ends at level {tree.n_levels - 1}"
     counted = counted_text(privacy.capitals_count)

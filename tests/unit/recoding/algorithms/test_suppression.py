@@ -15,6 +15,7 @@ from streamer.recoding.algorithms.group_index import loss_of
 from streamer.recoding.algorithms.suppression import left_out
 from streamer.recoding.metrics.utility import gcp
 from streamer.table.arrays import Ints
+from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import assert_laws, every_model, holding, microdata, numbers, some_table
 
@@ -22,6 +23,15 @@ ORDERED = ALGORITHMS["ordered"]
 
 
 Groups = list[list[int]]
+
+
+def some_people(data: st.DataObject, model: Model, small: Table) -> tuple[Microdata, Ints, Task, Ints]:
+    """People who hold the model together, their numbers in the order of the task's rows, the task, and its subjects."""
+    people = data.draw(microdata(small, max_rows=25))
+    subjects = people.subjects(model.subjects)
+    assume(model.holds(subjects))
+    rows, task = task_of(people, model)
+    return people, rows, task, subjects[rows]
 
 
 def rows_in(task: Task, members: list[int]) -> list[int]:
@@ -55,13 +65,10 @@ def one_leaves(task: Task, members: list[int], model: Model, subjects: Ints, roo
 def test_of_one_group_the_member_that_saves_most_goes_first(
     model: Model, data: st.DataObject, small: Table, room: int
 ) -> None:
-    people = data.draw(microdata(small, max_rows=25))
-    subjects = people.subjects(model.subjects)
-    assume(model.holds(subjects))
-    rows, task = task_of(people, model)
+    people, _, task, subjects = some_people(data, model, small)
     members, room = [*range(len(task.bundles.begin))], min(room, len(people) - 1)
     found, _ = left_out(task, np.zeros(len(members), np.int64), 1, room)
-    while ways := one_leaves(task, members, model, subjects[rows], room):
+    while ways := one_leaves(task, members, model, subjects, room):
         saved, way = max(ways, key=lambda one: round(one[0], 9))
         if saved < lost(task, [members]) / len(rows_in(task, members)) + 1e-9:
             break
@@ -78,19 +85,18 @@ def test_of_one_group_the_member_that_saves_most_goes_first(
 def test_groups_that_stay_hold_and_the_first_turn_saves_no_less_than_any_member_or_group_would(
     model: Model, data: st.DataObject, small: Table, room: int
 ) -> None:
-    people = data.draw(microdata(small, max_rows=25))
+    people, rows, task, subjects = some_people(data, model, small)
     recoding = holding(ORDERED, people, model)
-    subjects, (rows, task) = people.subjects(model.subjects), task_of(people, model)
     group, room = recoding.qi_group[rows[task.bundles.begin]], min(room, len(people) - 1)
     gone, found = left_out(task, group, recoding.n_groups, room)
     before = [np.flatnonzero(group == number).tolist() for number in range(recoding.n_groups)]
     after = [np.flatnonzero((found == number) & ~gone).tolist() for number in range(recoding.n_groups)]
     for members in filter(None, after):
-        assert model.holds(subjects[rows[rows_in(task, members)]])
+        assert model.holds(subjects[rows_in(task, members)])
     assert len(rows_in(task, np.flatnonzero(gone).tolist())) <= room
     assert not gone.all()
     assert not task.scratch.counts.any()
-    ways = [way for members in before for way in one_leaves(task, members, model, subjects[rows], room)]
+    ways = [way for members in before for way in one_leaves(task, members, model, subjects, room)]
     most = max((saved for saved, _ in ways), default=0.0)
     if most > lost(task, before) / len(people) + 1e-6:
         assert lost(task, before) - lost(task, after) >= most - 1e-6
