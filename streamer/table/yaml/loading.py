@@ -258,7 +258,7 @@ def table_of(table: Named, *, needs_key: bool = True) -> Table:
         trees = Hierarchies(Path())
         return _loaded("the table", _as_texts(table, trees), trees, os.environ, needs_key)
     raise UsageError(
-        f"the table must be a Table, the path of a table.yaml, or a dict of its settings, not {type(table).__name__}"
+        f"the table must be a Table or the path of a table.yaml, not {type(table).__name__}, or a dict of its settings"
     )
 
 
