@@ -53,7 +53,7 @@ def test_help_shows_what_there_is_with_its_sentence() -> None:
         ("anonymize", ([{"age": 3}], "mine"), "takes a pandas DataFrame of people, not list"),
         ("anonymize", (pd.DataFrame(), 5), "must be a Table or the path of a table.yaml, not int"),
         ("Subscription", (None, "127.0.0.1:1"), "must be a Table or the path .* not NoneType"),
-        ("verify", ({}, "live.jsonl"), "must be a Table or the path of a table.yaml, not dict"),
+        ("verify", ([], "live.jsonl"), "must be a Table or the path of a table.yaml, not list"),
     ],
 )
 def test_an_argument_of_the_wrong_type_gets_a_sentence(name: str, arguments: tuple[Any, ...], says: str) -> None:

@@ -257,9 +257,7 @@ def table_of(table: Named, *, needs_key: bool = True) -> Table:
     if isinstance(table, Mapping):
         trees = Hierarchies(Path())
         return _loaded("the table", _as_texts(table, trees), trees, os.environ, needs_key)
-    raise UsageError(
-        f"the table must be a Table or the path of a table.yaml, not {type(table).__name__}, or a dict of its settings"
-    )
+    raise UsageError(f"the table must be a Table or the path of a table.yaml, not {type(table).__name__}")
 
 
 class Hierarchies:
