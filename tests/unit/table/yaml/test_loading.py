@@ -459,7 +459,7 @@ def test_a_table_is_a_mapping_of_its_settings_too_with_hierarchies_as_rows() -> 
     columns["sex"]["hierarchy"] = [["Male", "*"], ["Male", "other"]]
     with pytest.raises(ConfigError, match=r"the table: 1 fault\n  columns.sex.hierarchy: .*Male"):
         table_of(said, needs_key=False)
-    with pytest.raises(UsageError, match="the path of a table.yaml, not list"):
+    with pytest.raises(UsageError, match=r"the path of a table.yaml, not list"):
         table_of([])  # type: ignore[arg-type]
 
 
