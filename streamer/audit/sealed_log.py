@@ -199,7 +199,7 @@ class SealedLaws:
         self._box = None if table is None else BoxReader(table)
         self._values = None if table is None else ValuesReader(table)
         self._shows = None  # beyond alpha and l, which every epoch says
-        if table is not None and table.sealed is not None and any(column.diversity for column in table.kept):
+        if table is not None and table.sealed is not None and any(c.diversity or c.distribution for c in table.kept):
             self._shows = of_values(table, cohort_model(table, table.sealed))
         self.ids: dict[str, int] = {}  # in the order of their epochs -> epoch
         self.records = 0

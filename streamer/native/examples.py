@@ -15,9 +15,9 @@ from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.local_recoding import settled
 from streamer.table.arrays import records
-from streamer.table.codes import CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, DistributionDemands, Diversity, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import Microdata, with_references
 from streamer.table.schema import Table
 from streamer.table.space import Axis, Space
 
@@ -44,7 +44,7 @@ def call_all() -> None:
 def call_for_orphans() -> None:
     """Rows that fit nowhere, in `bottom-up`: two values, each half of the QI group and of the orphans."""
     *_, table = (one.table for one in _tables() if one.table.diversity.beta)
-    table = replace(table, diversity=Diversity(beta=Decimal("0.5")))
+    table = replace(table, diversity=Diversity(beta=Decimal("0.5")), kept=(replace(table.kept[0], distribution=None),))
     codes, values = np.zeros((6, 2), np.int64), np.array([0, 1, 0, 0, 1, 1])[:, None]
     orphans = Microdata(table, codes, None, values, ((b'"leaf 0"', b'"leaf 1"'),))
     box = np.zeros((1, 2), np.int64)
@@ -70,13 +70,17 @@ def _tables() -> Iterator[Microdata]:
     codes = np.column_stack([rows * 7 % EXAMPLE_CELLS, np.where(rows % RARE, rows % K, rows)])
     plain = Table("example", ("id",), (number, category), (KeptColumn("value", sensitive=True, hierarchy=leaves),), K)
     texts = (tuple(b'"leaf %d"' % value for value in range(EXAMPLE_VALUES)),)
-    for diversity, individual in (
-        (Diversity(), None),
-        (Diversity(l=K, beta=Decimal("0.9")), None),
-        (Diversity(), "who"),
+    near = DistributionDemands(Decimal("1.5"), (Decimal(9), K), Decimal("0.9"))
+    for diversity, individual, distribution in (
+        (Diversity(), None, None),
+        (Diversity(l=K, beta=Decimal("0.9")), None, near),
+        (Diversity(), "who", None),
     ):
-        table = replace(plain, diversity=diversity, individual=individual)
-        yield Microdata(table, codes, rows // 2 if individual else None, rows[:, None] % EXAMPLE_VALUES, texts)
+        kept = replace(plain.kept[0], distribution=distribution)
+        table = replace(plain, diversity=diversity, individual=individual, kept=(kept,))
+        yield with_references(
+            Microdata(table, codes, rows // 2 if individual else None, rows[:, None] % EXAMPLE_VALUES, texts)
+        )
     wide = replace(plain, attributes=(far, number, category, replace(category, name="other")))
     codes = codes[:, [0, 0, 1, 1]] * [FAR_CELLS // EXAMPLE_CELLS, 1, 1, 1]
     yield Microdata(wide, codes, None, rows[:, None] % EXAMPLE_VALUES, texts)

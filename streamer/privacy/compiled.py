@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.distributions import Laws, rows_lacking_by
 from streamer.kernels.shares import keeps_share
+from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.table.arrays import Ints
 from streamer.table.microdata import NULL
@@ -26,6 +28,8 @@ class Rules(NamedTuple):
     distinct: Ints  # (s,): 0 if not asked
     numerator: Ints  # (s,): 1 of 1 if not asked
     denominator: Ints
+    laws: Laws
+    lawful: Ints  # (s,): 1 if a law is about the subject
 
 
 class Scratch(NamedTuple):
@@ -36,6 +40,8 @@ class Scratch(NamedTuple):
     n_distinct: Ints  # (s,)
     top: Ints  # (s,)
     at: Ints  # (s, n + 2): subjects by count
+    present: Ints  # (s, codes): the codes that are counted, `n_distinct` of them; of subjects with a law
+    place: Ints  # (s, codes): where each stands there
 
 
 def rules_of(model: Model, subjects: Ints) -> Rules:
@@ -49,6 +55,8 @@ def rules_of(model: Model, subjects: Ints) -> Rules:
         np.array([model.distinct.get(subject, 0) for subject in wanted], dtype=np.int64),
         np.array([1 if share is None else share.numerator for share in shares], dtype=np.int64),
         np.array([1 if share is None else share.denominator for share in shares], dtype=np.int64),
+        laws_of(model.laws, wanted, len(subjects)),
+        np.array([any(law.subject == subject for law in model.laws) for subject in wanted], dtype=np.int64),
     )
 
 
@@ -58,7 +66,8 @@ def scratch_for(rules: Rules) -> Scratch:
     n_codes = int(rules.subjects.max(initial=-1)) + 1
     zeros = np.zeros(s, dtype=np.int64)
     count, at = np.zeros((s, n_codes), dtype=np.int64), np.zeros((s, n + 2 if s else 0), dtype=np.int64)
-    return Scratch(np.zeros(1, dtype=np.int64), count, zeros, zeros.copy(), at)
+    listed = np.zeros((2, s, n_codes if rules.lawful.any() else 0), dtype=np.int64)
+    return Scratch(np.zeros(1, dtype=np.int64), count, zeros, zeros.copy(), at, listed[0], listed[1])
 
 
 def add(rules: Rules, scratch: Scratch, row: int) -> None:
@@ -73,6 +82,8 @@ def add(rules: Rules, scratch: Scratch, row: int) -> None:
         scratch.at[i, count - 1] -= 1
         scratch.at[i, count] += 1
         if count == 1:
+            if rules.lawful[i]:
+                scratch.present[i, scratch.n_distinct[i]], scratch.place[i, code] = code, scratch.n_distinct[i]
             scratch.n_distinct[i] += 1
         if count > scratch.top[i]:
             scratch.top[i] = count
@@ -91,6 +102,9 @@ def remove(rules: Rules, scratch: Scratch, row: int) -> None:
         scratch.at[i, count] += 1
         if count == 0:
             scratch.n_distinct[i] -= 1
+            if rules.lawful[i]:
+                last, place = scratch.present[i, scratch.n_distinct[i]], scratch.place[i, code]
+                scratch.present[i, place], scratch.place[i, last] = last, place
         if scratch.at[i, scratch.top[i]] == 0:
             scratch.top[i] -= 1
 
@@ -105,7 +119,18 @@ def holds(rules: Rules, scratch: Scratch) -> bool:
             return False
         if not keeps_share(scratch.top[i], size, rules.numerator[i], rules.denominator[i]):
             return False
-    return True
+    return rules.laws.kind.shape[0] == 0 or rows_for_laws(rules, scratch) == 0
+
+
+def rows_for_laws(rules: Rules, scratch: Scratch) -> int:
+    """The rows that what is counted lacks to hold the laws of the model, at least."""
+    most = 0
+    for law in range(rules.laws.kind.shape[0]):
+        i = rules.laws.subject[law]
+        counts, present = scratch.counts[i], scratch.present[i]
+        lacks = rows_lacking_by(rules.laws, law, counts, present, scratch.n_distinct[i], scratch.size[0])
+        most = max(most, lacks)
+    return most
 
 
 def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:

@@ -2,15 +2,16 @@
 
 The rules of this file
 ----------------------
-* Every model is a conjunction of three kinds of *constraints* on the rows of a QI group: at least n rows; at least n
-  distinct subjects; no subject with more than a share of the rows. A *subject* is what a constraint counts:
+* Every model is a conjunction of four kinds of *constraints* on the rows of a QI group: at least n rows; at least n
+  distinct subjects; no subject with more than a share of the rows; laws about how the rows are distributed over the
+  subjects (`streamer.privacy.distributions`). A *subject* is what a constraint counts:
   individuals, the values of one sensitive column, or their ancestors at a level of that column's hierarchy; what is one
   text, however it is written, is one subject (`streamer.table.codes.same_text`).
 * Models compose with `&`. Of two constraints of one kind and subject, the stronger stays.
 * Shares are exact fractions: 2 of 4 rows are a share of 1/2, and no rounding decides about a person.
 * *Closed under union*: if two groups hold a model, their union does. This is true of every model (a share of a union
   lies between the shares of its parts), so merging repairs a group and generalizing never breaks one.
-* *Growing*: a group that holds still holds with any row added. Models with shares are not.
+* *Growing*: a group that holds still holds with any row added. Models with shares or laws are not.
 * A null never makes a group diverse: it is not one of the l distinct values, unless table.yaml says `null_counts` (then
   it is a value like any other). In shares, a null always is a value. If no row of a group has a value, that says
   something about all of them, so the share of nulls is bounded, too. And nulls are among the rows: with at most a share
@@ -28,16 +29,18 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamer.kernels.distributions import lacking_by_group
+from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive, by_subject, laws_of, measured
 from streamer.table.arrays import Bools, Ints
-from streamer.table.codes import Diversity
-from streamer.table.microdata import INDIVIDUAL, NULL, Subject, nodes_above
+from streamer.table.codes import DistributionDemands, Diversity
+from streamer.table.microdata import IN_REFERENCE, INDIVIDUAL, NULL, Subject, codes_in_reference, nodes_above
 from streamer.table.row import Values
 from streamer.table.schema import SealedRules, Table
 
@@ -59,7 +62,7 @@ class AtMostShare:
     share: Fraction
 
 
-Constraint = AtLeastRows | AtLeastDistinct | AtMostShare
+Constraint = AtLeastRows | AtLeastDistinct | AtMostShare | Law
 
 
 class Model:
@@ -72,7 +75,7 @@ class Model:
     """
 
     def __init__(self, constraints: Iterable[Constraint]) -> None:
-        rows, distinct, shares = 1, dict[Subject, int](), dict[Subject, Fraction]()
+        rows, distinct, shares, laws = 1, dict[Subject, int](), dict[Subject, Fraction](), list[Law]()
         for constraint in constraints:
             match constraint:
                 case AtLeastRows(n):
@@ -81,9 +84,12 @@ class Model:
                     distinct[subject] = max(distinct.get(subject, 1), n)
                 case AtMostShare(subject, share):
                     shares[subject] = min(shares.get(subject, Fraction(1)), share)
+                case _:
+                    laws.append(constraint)
         self.rows = rows
         self.distinct: Mapping[Subject, int] = {subject: distinct[subject] for subject in sorted(distinct)}
         self.shares: Mapping[Subject, Fraction] = {subject: shares[subject] for subject in sorted(shares)}
+        self.laws = by_subject(laws)
 
     def __and__(self, other: Model) -> Model:
         return Model((*self.constraints, *other.constraints))
@@ -100,23 +106,24 @@ class Model:
             AtLeastRows(self.rows),
             *(AtLeastDistinct(subject, n) for subject, n in self.distinct.items()),
             *(AtMostShare(subject, share) for subject, share in self.shares.items()),
+            *self.laws,
         )
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
         """The counted subjects, in the order of the columns that `holds_by_group` takes."""
-        return tuple(sorted({*self.distinct, *self.shares}))
+        return tuple(sorted({*self.distinct, *self.shares, *(law.subject for law in self.laws)}))
 
-    @property
+    @cached_property
     def rows_min(self) -> int:
-        """No group with fewer rows can hold: k, l, or the rows that a share requires."""
+        """No group with fewer rows can hold: k, l, or the rows that a share or a law requires."""
         needed = (ceil(1 / share) for share in self.shares.values())
-        return max((self.rows, *self.distinct.values(), *needed))
+        return max((self.rows, *self.distinct.values(), *needed, *(law.rows_min for law in self.laws)))
 
     @property
     def is_growing(self) -> bool:
         """True if a group that holds still holds with any row added."""
-        return not self.shares
+        return not self.shares and not self.laws
 
     def holds_by_group(self, qi_group: Ints, n_groups: int, subjects: Ints) -> Bools:
         """True for each QI group that holds; an empty group does not. Rows with a negative group number do not count.
@@ -140,6 +147,10 @@ class Model:
             if subject in self.shares:
                 share = self.shares[subject]
                 holds[owner[exceeds(count, size[owner], share)]] = False
+            for law in (law for law in self.laws if law.subject == subject):
+                begins = np.searchsorted(owner, np.arange(n_groups + 1)).astype(np.int64)
+                laws = laws_of((law,), (subject,), int(size.max(initial=0)))
+                holds &= lacking_by_group(laws, 0, begins, pairs - owner * n_codes, count.astype(np.int64), size) == 0
         return holds
 
     def holds(self, subjects: Ints) -> bool:
@@ -168,7 +179,19 @@ class Model:
                     f"one of the {names[subject]} has {top} of {n} rows ({top / n:.3f});"
                     f" the largest share allowed is {float(share):g}"
                 )
+            for law in (law for law in self.laws if law.subject == subject):
+                if not self._holds_of(law, count, n):
+                    has, needs = measured(law, count)
+                    return f"the {names[subject]} have {law.measure} {has:.3f}; allowed is {law.bound} {needs:g}"
         return ""
+
+    @staticmethod
+    def _holds_of(law: Law, count: Ints, n: int) -> bool:
+        """True if n rows, of which `count` have each code, hold a law."""
+        codes = np.flatnonzero(count).astype(np.int64)
+        laws = laws_of((law,), (law.subject,), n)
+        begins, sizes = np.array([0, len(codes)]), np.array([n])
+        return int(lacking_by_group(laws, 0, begins, codes, count[codes].astype(np.int64), sizes)[0]) == 0
 
 
 def exceeds(count: Any, size: Any, share: Any) -> Any:
@@ -225,7 +248,7 @@ def model_of(table: Table) -> Model:
     if table.diversity.alpha is not None:
         alpha = Fraction(table.diversity.alpha)
         model &= Model([AtMostShare(INDIVIDUAL, alpha) if counted else AtLeastRows(ceil(1 / alpha))])
-    return model & Model(chain.from_iterable(_of_column(column, asked) for column, asked in table.demands))
+    return model & Model(chain.from_iterable(_of_column(*one) for one in table.demands)) & Model(_laws(table))
 
 
 def cohort_model(table: Table, rules: SealedRules) -> Model:
@@ -239,6 +262,7 @@ def cohort_model(table: Table, rules: SealedRules) -> Model:
             *(AtLeastDistinct(Subject(column), rules.l) for column in table.sensitive),
             *(AtMostShare(Subject(column), Fraction(rules.alpha)) for column in table.sensitive),
             *chain.from_iterable(_of_column(column, asked) for column, asked in own),
+            *_laws(table),
         ]
     )
 
@@ -251,6 +275,24 @@ def _of_column(column: int, asked: Diversity) -> Iterator[Constraint]:
         yield AtMostShare(Subject(column), Fraction(asked.beta))
     if asked.r is not None:
         yield AtMostShare(Subject(column, asked.level), Fraction(asked.r))
+
+
+def _laws(table: Table) -> Iterator[Law]:
+    """What is demanded of the distributions of sensitive values."""
+    for column in table.sensitive:
+        asked = table.kept[column].distribution
+        if asked is not None:
+            yield from _laws_of_column(column, asked)
+
+
+def _laws_of_column(column: int, asked: DistributionDemands) -> Iterator[Law]:
+    for subject in (Subject(column), *(() if asked.null_counts else (Subject(column, null_counts=False),))):
+        if asked.entropy_l is not None:
+            yield AtLeastEntropy(subject, asked.entropy_l)
+        if asked.recursive is not None:
+            yield Recursive(subject, *asked.recursive)
+    if asked.t is not None:
+        yield AtMostDistance(Subject(column, IN_REFERENCE), asked.t, asked.distance, asked.reference)
 
 
 def shown_by_rows(model: Model) -> Model:
@@ -270,7 +312,7 @@ def subject_names(table: Table, model: Model) -> dict[Subject, str]:
     for subject in model.subjects:
         if subject != INDIVIDUAL:
             column = table.kept[subject.column].name
-            level = f" at level {subject.level} of its hierarchy" if subject.level else ""
+            level = f" at level {subject.level} of its hierarchy" if subject.level > 0 else ""
             null = "" if subject.null_counts else " other than null"
             names[subject] = f"values of {column}{level}{null}"
     return names
@@ -289,6 +331,7 @@ def words(table: Table, model: Model) -> str:
     for subject, share in model.shares.items():
         percent = f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"
         said.append(f"at most {percent} of the rows for any of the {names[subject]}")
+    said += [f"{law.words} {names[law.subject]}" for law in model.laws]
     return " and ".join(said) or "nothing"
 
 
@@ -300,6 +343,9 @@ def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | 
     """The reader of a subject, other than individuals, in a published row: a counted text or the node above; None: a
     null."""
     i, counted = subject.column, table.counted_value
+    if subject.level == IN_REFERENCE:
+        code_of = codes_in_reference(table.kept[i])
+        return lambda values: code_of(counted(values[i])) or None
     node_of = nodes_above(table.kept[i], subject.level, table.counted_text) if subject.level else None
 
     @lru_cache(TEXTS_MAX)
@@ -315,6 +361,7 @@ def of_values(table: Table, model: Model) -> Callable[[Sequence[Values]], bool]:
         (subject_of(table, s), s.null_counts, model.distinct.get(s, 0), model.shares.get(s, Fraction(1)))
         for s in model.subjects
     ]
+    lawful, codes = Model((AtLeastRows(0), *model.laws)), SubjectCodes(table, Model(model.laws))
 
     def holds(rows: Sequence[Values]) -> bool:
         for reader, null_counts, distinct, share in asked:
@@ -323,7 +370,7 @@ def of_values(table: Table, model: Model) -> Callable[[Sequence[Values]], bool]:
                 del counts[None]
             if len(counts) < distinct or exceeds(max(counts.values(), default=0), len(rows), share):
                 return False
-        return len(rows) >= model.rows
+        return len(rows) >= model.rows and (not model.laws or lawful.holds(codes.of(rows)))
 
     return holds
 
@@ -333,6 +380,7 @@ class SubjectCodes:
 
     def __init__(self, table: Table, model: Model) -> None:
         self._readers = [None if s == INDIVIDUAL else subject_of(table, s) for s in model.subjects]
+        self._in_reference = [s.level == IN_REFERENCE for s in model.subjects]
 
     def of(self, values: Sequence[Values], individuals: Sequence[str | None] = ()) -> Ints:
         """Codes of n rows, int64 (n, s), columns as in `model.subjects`; NULL for a null.
@@ -343,6 +391,9 @@ class SubjectCodes:
         for column, reader in enumerate(self._readers):
             number: dict[Hashable | None, int] = {None: NULL}
             counted = individuals if reader is None else map(reader, values)
+            if self._in_reference[column]:
+                codes[:, column] = np.array([NULL if one is None else one for one in counted], dtype=np.int64)
+                continue
             codes[:, column] = [number.setdefault(one, len(number)) for one in counted]
         return codes
 
@@ -352,8 +403,8 @@ class Margin(NamedTuple):
 
     what: str
     has: float
-    needs: float  # at most, for a share; else at least
-    spare: int
+    needs: float  # at most, for a share or a distance; else at least
+    spare: int  # of a law 0: which rows may leave depends on their values
 
 
 def margins(table: Table, model: Model, subjects: Ints) -> Iterator[Margin]:
@@ -372,3 +423,6 @@ def margins(table: Table, model: Model, subjects: Ints) -> Iterator[Margin]:
             share = model.shares[subject]
             spare = floor(n - top / share)
             yield Margin(f"largest share of {names[subject]}", top / n, float(share), spare)
+        for law in (law for law in model.laws if law.subject == subject):
+            has, needs = measured(law, count)
+            yield Margin(f"{law.measure} of {names[subject]}", has, needs, 0)

@@ -17,8 +17,9 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from streamer.errors import LawViolated
 from streamer.table.arrays import Ints, inverse_of, numbers_of, ranks
-from streamer.table.codes import KeptColumn
+from streamer.table.codes import DistributionDemands, KeptColumn, counted_rows, reference_of
 from streamer.table.codes.same_text import CountedText, counted_value
 from streamer.table.encode import EncodedColumns, EncodedRows
 from streamer.table.schema import Table
@@ -30,11 +31,13 @@ class Subject:
     """Individuals, or the values of a kept column, or their ancestors: a constraint counts them."""
 
     column: int  # -1: individuals
-    level: int = 0  # of the ancestors; 0: the values
+    level: int = 0  # of the ancestors; 0: the values; IN_REFERENCE: the values, by their codes in the reference
     null_counts: bool = True  # whether a null counts like a value
 
 
 INDIVIDUAL = Subject(-1)
+
+IN_REFERENCE = -1
 
 NULL = 0
 """The number of a null among the values of a kept column, whether there is one or not."""
@@ -82,6 +85,9 @@ class Microdata:
         texts, column = self.texts[subject.column], self.table.kept[subject.column]
         some = np.array([text != b"null" for text in texts], dtype=bool)
         counted = self.table.counted_text
+        if subject.level == IN_REFERENCE:
+            code_of = codes_in_reference(column)
+            return np.array([code_of(counted_value(text, counted)) for text in texts], dtype=np.int64)
         if subject.level:
             nodes = list(map(nodes_above(column, subject.level, counted), texts))
         else:
@@ -96,6 +102,13 @@ class Microdata:
         who = None if self.individuals is None else self.individuals[numbers]
         codes, values = np.take(self.codes, numbers, axis=0), np.take(self.values, numbers, axis=0)
         return replace(self, codes=codes, individuals=who, values=values)
+
+
+def codes_in_reference(column: KeptColumn) -> Callable[[str | None], int]:
+    """A function of a counted text: its code in the reference of the column's t-closeness."""
+    if column.distribution is None or column.distribution.reference is None:
+        raise LawViolated(f"column {column.name!r} has no reference to be close to")
+    return column.distribution.reference.code_of
 
 
 def nodes_above(column: KeptColumn, level: int, counted: CountedText) -> Callable[[bytes], int]:
@@ -129,7 +142,7 @@ def microdata_of(table: Table, rows: EncodedRows) -> Microdata:
 
 
 def microdata_of_columns(table: Table, rows: EncodedColumns) -> Microdata:
-    """The same of rows that are encoded column by column."""
+    """The same of rows that are encoded column by column; they are the references that table.yaml leaves open."""
     values, texts = np.zeros((len(rows), len(table.kept)), dtype=np.int64), []
     for i, column in enumerate(rows.kept):
         numbers, different = _numbered(column.different)
@@ -138,7 +151,7 @@ def microdata_of_columns(table: Table, rows: EncodedColumns) -> Microdata:
     who = None
     if rows.individuals is not None:
         who = _numbered([name.encode() for name in rows.individuals.different])[0][rows.individuals.numbers]
-    return Microdata(table, rows.codes, who, values, tuple(texts))
+    return with_references(Microdata(table, rows.codes, who, values, tuple(texts)))
 
 
 def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
@@ -146,6 +159,28 @@ def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
     distinct = sorted(set(texts))
     number = {text: i for i, text in enumerate(distinct)}
     return np.fromiter(map(number.__getitem__, texts), dtype=np.int64, count=len(texts)), tuple(distinct)
+
+
+def with_references(microdata: Microdata) -> Microdata:
+    """The table with its own distributions as the references that table.yaml leaves open."""
+    kept = tuple(
+        column if column.distribution is None else replace(column, distribution=_compared(microdata, i))
+        for i, column in enumerate(microdata.table.kept)
+    )
+    same = kept == microdata.table.kept
+    return microdata if same else replace(microdata, table=replace(microdata.table, kept=kept), counted={})
+
+
+def _compared(microdata: Microdata, i: int) -> DistributionDemands | None:
+    column = microdata.table.kept[i]
+    asked = column.distribution
+    if asked is None or asked.t is None or asked.reference is not None:
+        return asked
+    n = np.bincount(microdata.values[:, i], minlength=len(microdata.texts[i])).tolist()
+    counted = microdata.table.counted_text
+    rows = counted_rows({text: rows for text, rows in zip(microdata.texts[i], n, strict=True) if rows}, counted)
+    reference = reference_of(column.name, asked.distance, rows, column.hierarchy, counted)
+    return replace(asked, reference=reference)
 
 
 # The canonical form of a table: all that may decide what is published.

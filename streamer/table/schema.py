@@ -298,6 +298,7 @@ class Table:
         if self.capitals_count:
             yield "capitals count"
         yield from (f"{column.name} {column.diversity}" for column in self.kept if column.diversity)
+        yield from (f"{column.name} {column.distribution.hashed}" for column in self.kept if column.distribution)
 
     def _sealed_parts(self) -> dict[str, list[str]]:
         """The promise, and how it is published; a table without `sealed` keeps the fingerprint that it had before."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
+from streamer.kernels.distributions import lacking_by_group
+from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
@@ -45,6 +47,11 @@ def lacking(model: Model, subjects: np.ndarray) -> int:
     for of, least in model.distinct.items():
         wanted.append(least - len({code for code in columns[of] if of.null_counts or code != NULL}))
     wanted += [ceil(max(map(columns[of].count, columns[of])) / share) - n for of, share in model.shares.items()]
+    for law in model.laws:  # in whole numbers, as the kernel counts; whether it is 0 has a twin of its own
+        codes = [code for code in columns[law.subject] if law.subject.null_counts or code != NULL]
+        which, rows = np.unique(np.array(codes, dtype=np.int64), return_counts=True)
+        laws = laws_of((law,), (law.subject,), n)
+        wanted += lacking_by_group(laws, 0, np.array([0, len(which)]), which, rows, np.array([n])).tolist()
     return max(wanted)
 
 

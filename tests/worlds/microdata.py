@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from math import log2
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,36 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
+from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive
+from streamer.privacy.models import (
+    AtLeastDistinct,
+    AtLeastRows,
+    AtMostShare,
+    Model,
+    alpha_beta,
+    distinct_l,
+    identity_reserved,
+    k_anonymity,
+    k_l,
+    r_k,
+)
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
-from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.codes import (
+    EQUAL,
+    HIERARCHICAL,
+    ORDERED,
+    Attribute,
+    CategoricalAttribute,
+    DistributionDemands,
+    KeptColumn,
+    NumericAttribute,
+    Reference,
+    reference_of,
+)
+from streamer.table.codes.same_text import without_capitals
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject, canonical
+from streamer.table.microdata import IN_REFERENCE, INDIVIDUAL, NULL, Microdata, Subject, canonical
 from streamer.table.schema import Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
@@ -31,7 +56,11 @@ PROBLEMS = Hierarchy.from_rows(
         ["insomnia", "head", "*"],
     ]
 )
-PROBLEM = KeptColumn("problem", sensitive=True, type="text", hierarchy=PROBLEMS)
+OF_PROBLEMS = {None: 1, "flu": 6, "cough": 4, "ulcer": 3, "gastritis": 2, "insomnia": 1}
+REFERENCE = reference_of("problem", HIERARCHICAL, OF_PROBLEMS, PROBLEMS, without_capitals)
+ASKED = DistributionDemands(distance=HIERARCHICAL, reference=REFERENCE)
+"""Nothing: models are given beside the tables."""
+PROBLEM = KeptColumn("problem", sensitive=True, type="text", hierarchy=PROBLEMS, distribution=ASKED)
 TEXTS = (tuple(sorted([*(b'"%b"' % leaf.encode() for leaf in PROBLEMS.leaves), b"null"])),)
 VALUES, ANCESTORS = Subject(0), Subject(0, 1)
 WITHOUT_NULL = Subject(0, null_counts=False)
@@ -61,6 +90,19 @@ MODELS = {
     "(k, l)": k_l(2, VALUES, 3),
     "(alpha, beta)": k_anonymity(2) & alpha_beta(INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(2, 3)),
     "(r, k)": r_k(2, ANCESTORS, Fraction(3, 5)),
+    "entropy l": k_anonymity(2) & Model([AtLeastEntropy(WITHOUT_NULL, Decimal("1.8"))]),
+    "recursive (c, l)": k_anonymity(2) & Model([Recursive(VALUES, Decimal("1.5"), 2)]),
+    "t": k_anonymity(2) & Model([AtMostDistance(Subject(0, IN_REFERENCE), Decimal("0.45"), HIERARCHICAL, REFERENCE)]),
+    "laws and shares": Model(
+        [
+            AtLeastRows(3),
+            AtMostShare(VALUES, Fraction(2, 3)),
+            AtLeastEntropy(VALUES, Decimal(2)),
+            Recursive(VALUES, Decimal(3), 2),
+            AtLeastDistinct(WITHOUT_NULL, 2),
+            AtMostDistance(Subject(0, IN_REFERENCE), Decimal("0.6"), HIERARCHICAL, REFERENCE),
+        ]
+    ),
     "all at once": k_l(3, VALUES, 2) & distinct_l(WITHOUT_NULL, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
 }
 
@@ -122,6 +164,59 @@ def assert_holds(model: Model, subjects: list[list[int]]) -> None:
             codes = [code for code in codes if code != NULL]
         assert len(set(codes)) >= model.distinct.get(subject, 0)
         assert Fraction(max(map(codes.count, codes), default=0), n) <= model.shares.get(subject, 1)
+        assert all(law_holds(law, codes) for law in model.laws if law.subject == subject)
+
+
+def law_holds(law: Law, codes: list[int]) -> bool:
+    """A law about distributions on the codes of one QI group, by its definition."""
+    counts = sorted((codes.count(code) for code in set(codes)), reverse=True)
+    match law:
+        case AtLeastEntropy(_, l):
+            entropy = -sum(n / len(codes) * log2(n / len(codes)) for n in counts)
+            return bool(codes) and entropy >= log2(l) - 1e-9
+        case Recursive(_, c, l):
+            return bool(codes) and counts[0] < Fraction(c) * sum(counts[l - 1 :])
+        case AtMostDistance(_, t, _, reference):
+            assert reference is not None
+            shares = {code: Fraction(codes.count(code), len(codes)) for code in set(codes)}
+            return moved(reference, shares) <= Fraction(t)
+
+
+def moved(reference: Reference, shares: dict[int, Fraction]) -> Fraction:
+    """The earth mover's distance of shares by code, as section 4 of Li, Li and Venkatasubramanian 2007 has it."""
+    total = max(1, sum(reference.rows))
+    codes = range(max([*shares, len(reference.rows)]) + 1)
+    there = dict(enumerate(reference.rows))
+    extra = [shares.get(code, Fraction(0)) - Fraction(there.get(code, 0), total) for code in codes]
+    if reference.distance == EQUAL:
+        return Fraction(sum(map(abs, extra))) / 2
+    if reference.distance == ORDERED:
+        last = len(reference.rows) - 1
+        running, steps = Fraction(0), list[Fraction]()
+        for code in range(last):
+            running += extra[code]
+            steps.append(abs(running))
+        return sum(steps, Fraction(0)) / max(1, last - (reference.rows[0] == 0))
+    return _cost(reference, PROBLEMS, extra)
+
+
+def _cost(reference: Reference, tree: Hierarchy, extra: list[Fraction]) -> Fraction:
+    """Sum over nodes of height times what moves below them: the lesser of what is too much and what is missing."""
+    height = len(tree.levels) - 1
+    below: dict[int, list[int]] = {}
+    for leaf, label in enumerate(tree.leaves):
+        for level in range(1, height):
+            if tree.levels[level][leaf] != tree.levels[level - 1][leaf]:
+                below.setdefault(int(tree.levels[level][leaf]), []).append(reference.values.index(label) + 1)
+    cost, roots = Fraction(0), list[Fraction]()
+    assert height == 2  # so a node's children are leaves
+    for leaves in below.values():
+        parts = [extra[code] for code in leaves]
+        cost += Fraction(1, height) * min(sum(p for p in parts if p > 0), -sum(p for p in parts if p < 0))
+        roots.append(sum(parts, Fraction(0)))
+    alone = set(range(len(extra))) - {code for leaves in below.values() for code in leaves}
+    roots += [extra[code] for code in alone]
+    return cost + min(sum((p for p in roots if p > 0), Fraction(0)), -sum((p for p in roots if p < 0), Fraction(0)))
 
 
 def assert_publishable(data: Microdata, recoding: Recoding) -> None:

@@ -196,7 +196,7 @@ class GivenOptions:
 
 def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages) -> dict[str, Any]:
     """Anonymizes all rows in one run."""
-    index, report, left_out, form, model = asked.index, asked.report, asked.left_out, asked.form, model_of(schema)
+    index, report, left_out, form = asked.index, asked.report, asked.left_out, asked.form
     if is_folder(asked.out):
         raise UsageError(f"--out {asked.out}: a folder is written with --fragment-rows; else name a file")
     paths = [*(outputs := output_paths(asked.out, form)), *filter(None, (index, report, left_out))]
@@ -218,6 +218,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             encoded = Encoder(schema).columns(frame)
             unlisted = data_warnings.unknown_category_rows(schema, frame)
             microdata = microdata_of_columns(schema, encoded)
+            model = model_of(microdata.table)
             spelt = data_warnings.several_spellings(schema, frame)
             stood = data_warnings.stand_ins(schema, frame)
             source_keys = [] if index is None else encoded.source_keys.by_row()

@@ -23,7 +23,17 @@ from streamer.errors import ConfigError, UsageError
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
-from streamer.privacy.models import AtLeastRows, AtMostShare, Model, counted, margins, model_of, subject_names, words
+from streamer.privacy.models import (
+    AtLeastDistinct,
+    AtLeastRows,
+    AtMostShare,
+    Model,
+    counted,
+    margins,
+    model_of,
+    subject_names,
+    words,
+)
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.costs import costs
@@ -66,7 +76,7 @@ def try_data(
     with progress.stage("read"):
         frame = source.rows(table.named)
     about_key = [*_key_missing(table, frame)]
-    table, model = without_absent_key(table, frame.columns), model_of(table)
+    table = without_absent_key(table, frame.columns)
     refused = refused_among(table, frame, progress)
     with progress.stage("encode"):
         left = data_warnings.without_refused(frame, refused)
@@ -77,6 +87,7 @@ def try_data(
     n, whole = len(accepted), microdata_of_columns(table, accepted)
     individuals = n if whole.individuals is None else int(whole.individuals.max(initial=-1)) + 1
     used = whole.rows(np.arange(min(n, ROWS_TRIED_MAX)))
+    table, model = whole.table, model_of(whole.table)
     shortfall = [*_shortfalls(table, model, whole)] if n else []
     tried, published = None, Cautions([], [])
     if n and not shortfall:
@@ -137,6 +148,9 @@ def _shortfalls(table: Table, model: Model, whole: Microdata) -> Iterator[str]:
             yield shortfall
             continue
         (held,) = (margin.has for margin in margins(table, Model([one]), codes) if margin.what != "rows")
+        if not isinstance(one, AtMostShare | AtLeastDistinct):
+            yield shortfall
+            continue
         if isinstance(one, AtMostShare):
             best = f"{'r' if one.subject.level else 'beta'} = {ceil(1000 * held) / 1000:g} is the least they can hold"
         else:

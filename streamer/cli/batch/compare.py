@@ -65,7 +65,7 @@ def command(
     --suppression and --refine apply to the algorithms that know them.
     """
     schema = with_k(load_table(table, needs_key=False), k)
-    model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
+    options = checked_options(suppression, refine, seed=seed)
     paths = [] if report is None else [report]
     if paths:
         require_report()
@@ -76,6 +76,7 @@ def command(
             schema = without_absent_key(schema, frame.columns)
         with progress.stage("encode"):
             microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
+        model = model_of(microdata.table)
         require_possible(microdata, model)
         found = list(_compared(microdata, model, options, progress))
         facts = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}

@@ -41,6 +41,7 @@ class Task(NamedTuple):
     bundles: Bundles
     rules: Rules
     scratch: Scratch
+    aside: Scratch  # of laws about distributions, where they are asked while `scratch` is in use
     rows_min: int  # no group with fewer rows can hold
     rows_per_call: int  # about how many rows one call of a compiled loop looks at
 
@@ -96,7 +97,8 @@ def task_of(microdata: Microdata, model: Model, rows_per_call: int = ROWS_PER_CA
     """The rows' numbers in the order of the bundles, int64 (n,), and the task."""
     rows, bundles = bundled(microdata, model)
     rules = rules_of(model, microdata.rows(rows).subjects(model.subjects))
-    return rows, Task(geometry(microdata.space), bundles, rules, scratch_for(rules), model.rows_min, rows_per_call)
+    scratch, aside = scratch_for(rules), scratch_for(rules)
+    return rows, Task(geometry(microdata.space), bundles, rules, scratch, aside, model.rows_min, rows_per_call)
 
 
 @inlined

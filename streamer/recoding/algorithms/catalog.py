@@ -111,7 +111,7 @@ def run_on_vectors(
     if said := objections(algorithm, table, model, options):
         raise UsageError(f"{algorithm.name} cannot do this: {said[0]}")
     rows = int(counts.rows.sum())
-    _require_none(model.shortfall_of_counts(rows, counts.codes(), subject_names(table, model)))
+    _require_none(model.shortfall_of_counts(rows, counts.codes(model.subjects), subject_names(table, model)))
     recoding = numbered(algorithm.of_vectors(table, counts, model, options), np.random.default_rng(options.chance))
     suppressed = int(counts.rows[recoding.qi_group == SUPPRESSED].sum())
     _require_allowed(algorithm, options, suppressed, rows)

@@ -25,7 +25,7 @@ from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.counts import CountTable, count_in, count_of, count_out
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import Rules
+from streamer.privacy.compiled import Rules, add, remove, rows_for_laws
 from streamer.progress import OnProgress, pieces
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, remove_bundle, rows_in
 from streamer.table.arrays import Bools, Floats, Ints
@@ -264,6 +264,35 @@ def discount_group(task: Task, groups: Groups, slot: int) -> None:
         bundle = groups.next[bundle]
 
 
+def laws_lack(task: Task, groups: Groups, slot: int, other: int, bundle: int) -> int:
+    """The rows that a slot, another one and a bundle lack to hold the laws together; -1: without slot or bundle."""
+    _count_aside(task, groups, slot, False)
+    if other >= 0:
+        _count_aside(task, groups, other, False)
+    if bundle >= 0:
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            add(task.rules, task.aside, row)
+    lacks = rows_for_laws(task.rules, task.aside)
+    if bundle >= 0:
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            remove(task.rules, task.aside, row)
+    if other >= 0:
+        _count_aside(task, groups, other, True)
+    _count_aside(task, groups, slot, True)
+    return lacks
+
+
+def _count_aside(task: Task, groups: Groups, slot: int, back: bool) -> None:
+    bundle = groups.first[slot]
+    while bundle >= 0:
+        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+            if back:
+                remove(task.rules, task.aside, row)
+            else:
+                add(task.rules, task.aside, row)
+        bundle = groups.next[bundle]
+
+
 def members_of(groups: Groups, slot: int) -> Ints:
     """The bundles of a slot, in the order of its list."""
     n, bundle = 0, groups.first[slot]
@@ -383,8 +412,10 @@ def visit_children(stack: Ints, bounds: Floats, depth: int, node: int, left: flo
 def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, bundle: int) -> bool:
     """True if a group that holds still does with one more bundle.
 
-    Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more.
+    Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more. Laws are asked.
     """
+    if task.rules.laws.kind.shape[0] > 0 and laws_lack(task, groups, slot, -1, bundle) > 0:
+        return False
     begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
     rows = groups.rows[slot] + end - begin
     for i in range(task.rules.distinct.shape[0]):

@@ -36,15 +36,17 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernels.counts import CountTable, entry_of
+from streamer.kernels.distributions import rows_lacking_by
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
+from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
 from streamer.recoding.algorithms.vectors import Pairs, VectorCounts, vector_counts
 from streamer.table.arrays import NUMBERS_MAX, Bools, Ints
 from streamer.table.hierarchy import Levels, value_numbers
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import IN_REFERENCE, Microdata, Subject
 from streamer.table.schema import Table
 
 Tags = npt.NDArray[np.int8]
@@ -186,8 +188,8 @@ class FullDomain:
         self._recodings = _recodings(levels, counts.cells, numbers_max)
         self._kept = _kept(len(levels), counts.rows)
         self._rules = rules_of(model, np.zeros((0, len(model.subjects)), dtype=np.int64))
-        codes = (np.unique(pairs.code, return_inverse=True)[1].astype(np.int64) for pairs in counts.subjects)
-        self._pairs = [pairs._replace(code=code) for pairs, code in zip(counts.subjects, codes, strict=True)]
+        self._rules = self._rules._replace(laws=laws_of(model.laws, model.subjects, int(counts.rows.sum())))
+        self._pairs = list(map(_numbered_codes, model.subjects, counts.subjects))
 
     def n_suppressed(self, node: Node, allowed: int) -> int:
         """Rows in QI groups that do not hold at the node; if these are more than `allowed`, any number above it."""
@@ -215,6 +217,13 @@ class FullDomain:
                 break
             out = int(_counted_out(self._rules, i, pairs, group, sizes, fails, out, allowed))
         return fails, out
+
+
+def _numbered_codes(subject: Subject, pairs: Pairs) -> Pairs:
+    """The pairs with codes without gaps, unless a reference gives the codes."""
+    if subject.level == IN_REFERENCE:
+        return pairs
+    return pairs._replace(code=np.unique(pairs.code, return_inverse=True)[1].astype(np.int64))
 
 
 def boxes_at(table: Table, node: Node, cells: Ints) -> tuple[Ints, Ints]:
@@ -362,7 +371,7 @@ def _counted_out(
     n_codes = 0
     for code in pairs.code:
         n_codes = max(n_codes, code + 1)
-    counts = np.zeros(n_codes, dtype=np.int64)
+    counts, present = np.zeros(n_codes, dtype=np.int64), np.empty(n_codes + 1, np.int64)
     for g in range(n_groups):
         if fails[g]:
             continue
@@ -370,11 +379,15 @@ def _counted_out(
         for e in members[ends[g] : ends[g + 1]]:
             before = counts[pairs.code[e]]
             counts[pairs.code[e]] = before + pairs.rows[e]
+            present[distinct] = pairs.code[e]
             distinct += int(before == 0)
             top = max(top, before + pairs.rows[e])
+        held = keeps_share(top, sizes[g], rules.numerator[i], rules.denominator[i])
+        for law in range(rules.laws.kind.shape[0]):
+            if rules.laws.subject[law] == i:
+                held = held and rows_lacking_by(rules.laws, law, counts, present, distinct, sizes[g]) == 0
         for e in members[ends[g] : ends[g + 1]]:
             counts[pairs.code[e]] = 0
-        held = keeps_share(top, sizes[g], rules.numerator[i], rules.denominator[i])
         if distinct < rules.distinct[i] or not held:
             fails[g] = True
             out += sizes[g]
@@ -576,8 +589,9 @@ def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
     said = []
     if options.suppression and not model.is_growing:
         said.append(
-            "if the model limits shares and rows are suppressed, a coarser recoding than one that holds may not hold;"
-            " ask for no suppression, or for a model without alpha, beta and r"
+            "if the model limits shares or distributions and rows are suppressed, a coarser recoding than one that"
+            " holds may not hold;"
+            " ask for no suppression, or for a model without alpha, beta, r, entropy_l, recursive and t"
         )
     n_levels = {attribute.name: attribute.levels.n_levels for attribute in table.attributes}
     if (n_nodes := lattice_nodes(table)) > NODES_MAX:

@@ -31,7 +31,7 @@ import numpy as np
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
+from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rows_for_laws, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
 from streamer.recoding.algorithms.bundles import rows_lacking
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
@@ -72,9 +72,10 @@ def _apart(microdata: Microdata, qi_group: Ints, lo: Ints, hi: Ints, orphans: In
 def _among(
     microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints
 ) -> Recoding:
-    """Every orphan in one of the QI groups, or in one that took in others."""
+    """Every orphan in one of the QI groups, or in one that took in others; under laws always in the latter."""
     qi_group, lo, hi = qi_group.copy(), lo.copy(), hi.copy()
-    _join_nearest(microdata, model, rules, qi_group, lo, hi, orphans)
+    if not model.laws:
+        _join_nearest(microdata, model, rules, qi_group, lo, hi, orphans)
     qi_group, lo, hi = _take_in(microdata, rules, qi_group, lo, hi)
     return Recoding(qi_group, lo, hi, details={"orphans": len(orphans), "moved": 0})
 
@@ -129,7 +130,8 @@ def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints
 @inlined
 def lack(rules: Rules, scratch: Scratch) -> int:
     """The least number of rows that the counted ones still need to hold."""
-    return rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
+    lacks = rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
+    return max(lacks, rows_for_laws(rules, scratch)) if rules.laws.kind.shape[0] > 0 else lacks
 
 
 @compiled

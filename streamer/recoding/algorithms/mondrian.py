@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
+from streamer.kernels.distributions import weights_up_to
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_of, scratch_for
@@ -276,16 +277,6 @@ def _median(counting: Counting, rows: Ints, along: Cells, values: Values) -> int
     return -1
 
 
-def weights_up_to(n: int) -> Ints:
-    """c * log2(c) in multiples of 2 ** -20 for the counts c = 0..n; int64 (n + 1,).
-
-    >>> (weights_up_to(4) / ONE).tolist()[2:]
-    [2.0, 4.754887580871582, 8.0]
-    """
-    count = np.arange(n + 1, dtype=np.float64)
-    return np.rint(count * np.log2(np.maximum(count, 1)) * ONE).astype(np.int64)
-
-
 def _weight_of(weights: Ints, values: Values, n_values: int) -> int:
     """Sum of the weights of the first n_values counts."""
     weight = 0
@@ -342,7 +333,7 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
 def run_by_entropy(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Cuts by entropy (EMP) under any model."""
     tree = tree_of(microdata.cells, model, microdata.subjects(model.subjects))
-    _cut_all(geometry(microdata.space), weights_up_to(len(microdata)), tree)
+    _cut_all(geometry(microdata.space), weights_up_to(len(microdata), ONE), tree)
     return local_recoding(microdata, leaf_numbers(tree))
 
 

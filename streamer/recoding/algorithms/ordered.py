@@ -326,7 +326,7 @@ def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
             m += 1
             bundle = groups.next[bundle]
     bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
-    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+    return Task(task.shape, bundles, task.rules, task.scratch, task.aside, task.rows_min, task.rows_per_call)
 
 
 @inlined

@@ -48,6 +48,7 @@ from streamer.recoding.algorithms.group_index import (
     discount_group,
     groups_of,
     join,
+    laws_lack,
     leave_out,
     members_of,
     nearest_by,
@@ -92,7 +93,8 @@ class _Merging(NamedTuple):
 @inlined
 def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
     """The least number of rows that a slot's group still needs to hold."""
-    return rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
+    lacks = rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
+    return max(lacks, laws_lack(task, groups, slot, -1, -1)) if task.rules.laws.kind.shape[0] > 0 else lacks
 
 
 def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
@@ -133,9 +135,12 @@ def _fit(
         else:
             top[i] = max(top[i], there + task.scratch.counts[i, code])
     size = groups.rows[loaded] + groups.rows[other]
+    together = laws_lack(task, groups, loaded, other, -1) if rules.laws.kind.shape[0] > 0 else 0
     if not strict:
         apart = _lacking(task, groups, counts, loaded) + _lacking(task, groups, counts, other)
-        return rows_lacking(rules, size, top, n_distinct) < apart
+        return max(together, rows_lacking(rules, size, top, n_distinct)) < apart
+    if together > 0 and together >= laws_lack(task, groups, loaded, -1, -1):
+        return False
     free = max(task.rows_min - size, 0)
     for i in range(top.shape[0]):
         missing = rules.distinct[i] - n_distinct[i]

@@ -8,7 +8,7 @@ The rules of this file
   mean the same in all parts.
 * A subject that only has to be *distinct* n times needs no more than n codes of a vector: a QI group with a vector that
   has n holds, and one without has all its codes. Which n are kept (the lowest) does not matter. So a billion rows of
-  few vectors are few pairs. Shares need all.
+  few vectors are few pairs. Shares and laws need all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from streamer.privacy.models import Model
 from streamer.table.arrays import Ints, counted, row_numbers
-from streamer.table.microdata import NULL, Microdata, Subject
+from streamer.table.microdata import IN_REFERENCE, NULL, Microdata, Subject
 
 
 class Pairs(NamedTuple):
@@ -43,9 +43,14 @@ class VectorCounts(NamedTuple):
         """The number of vectors and pairs, which are held in memory."""
         return len(self.rows) + sum(len(pairs.rows) for pairs in self.subjects)
 
-    def codes(self) -> list[Ints]:
-        """By subject, how many rows each code has, of those that are there."""
-        return [counted(pairs.code[:, None], pairs.rows).rows for pairs in self.subjects]
+    def codes(self, subjects: Sequence[Subject]) -> list[Ints]:
+        """By subject, how many rows each code has: of those that are there, or of all if a reference gives the codes."""
+        return [
+            np.bincount(pairs.code, pairs.rows).astype(np.int64)
+            if subject.level == IN_REFERENCE
+            else counted(pairs.code[:, None], pairs.rows).rows
+            for subject, pairs in zip(subjects, self.subjects, strict=True)
+        ]
 
 
 def vector_counts(microdata: Microdata, model: Model, individuals: Ints | None = None) -> tuple[VectorCounts, Ints]:
@@ -81,7 +86,7 @@ def _pairs(model: Model, subject: Subject, vector: Ints, code: Ints, rows: Ints)
         vector, code, rows = (column[code != NULL] for column in (vector, code, rows))
     found = counted(np.stack([vector, code], axis=1), rows)
     pairs = Pairs(found.numbers[:, 0], found.numbers[:, 1], found.rows)
-    if subject in model.shares:
+    if subject in model.shares or any(law.subject == subject for law in model.laws):
         return pairs
     begins = np.flatnonzero(np.diff(pairs.vector, prepend=-1))
     lengths = np.diff(np.append(begins, len(pairs.vector)))

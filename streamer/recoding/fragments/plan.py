@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.privacy.models import Model, exceeds
+from streamer.privacy.models import Model, shown_by_rows
 from streamer.table.arrays import Bools, Counted, Floats, Ints, counted, inverse_of
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, multiset_ranks
 from streamer.table.space import Space
@@ -214,16 +214,13 @@ class Planner:
         size = int(rows.sum())
         if size < self._model.rows_min:
             return False
+        counts = list[Ints]()
         for column, subject in enumerate(self._subjects, start=self._space.d):
             count = np.bincount(part.numbers[chosen, column], rows).astype(np.int64)
             if not subject.null_counts:
                 count[NULL] = 0
-            share = self._model.shares.get(subject)
-            if int((count > 0).sum()) < self._model.distinct.get(subject, 0):
-                return False
-            if share is not None and exceeds(int(count.max()), size, share):
-                return False
-        return True
+            counts.append(count)
+        return not shown_by_rows(self._model).shortfall_of_counts(size, counts, dict.fromkeys(self._subjects, ""))
 
 
 def counted_values(model: Model) -> list[Subject]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.errors import ConfigError, UsageError
+from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run, run_on_vectors
 from streamer.recoding.algorithms.contract import SUPPRESSED, Options, Recoding, check
@@ -54,7 +55,11 @@ class Recipe:
     fragment_rows: int
 
     def __post_init__(self) -> None:
-        """Raises UsageError: which rows a table does best without is not known of a fragment."""
+        """Raises UsageError: which rows a table does best without, and its distributions, no fragment knows.
+
+        Raises ConfigError for `t` without a distribution.
+        """
+        laws_of(self.model.laws, self.model.subjects, 0)
         if self.options.suppression and not algorithm_named(self.algorithm).full_domain:
             able = " or ".join(name for name, one in ALGORITHMS.items() if one.full_domain and one.suppresses)
             raise UsageError(

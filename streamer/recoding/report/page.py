@@ -342,7 +342,8 @@ def anonymize_page(
         provenance=provenance,
         judged={name: None if name in reasons else value for name, value in facts["measures"].items()},
         meaning=meanings(facts["form"], reasons),
-        diverse=any(limit is not None for _, asked in table.demands for limit in (asked.l, asked.beta, asked.r)),
+        diverse=any(limit is not None for _, asked in table.demands for limit in (asked.l, asked.beta, asked.r))
+        or any(column.distribution for column in table.kept),
         pictures=list(_pictures(facts["measures"], table, drawn)),
         **_tradeoffs(curves, facts["measures"]["rows"]),
     )

@@ -26,6 +26,7 @@ from functools import cached_property
 
 from streamer.errors import ConfigError
 from streamer.table.codes.calendar import CalendarCells, levels_of_calendar
+from streamer.table.codes.reference import EQUAL, Reference
 from streamer.table.hierarchy import DoublingLevels, Hierarchy, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis
 
@@ -206,6 +207,24 @@ class Diversity:
 
 
 @dataclass(frozen=True)
+class DistributionDemands:
+    """The demands on how one sensitive column's values are distributed in a QI group; None: no demand."""
+
+    entropy_l: Decimal | None = None  # as much entropy as this number of equally frequent values have
+    recursive: tuple[Decimal, int] | None = None  # c and l of recursive (c, l)-diversity
+    t: Decimal | None = None  # the largest distance from the distribution of the whole table
+    distance: str = EQUAL
+    reference: Reference | None = None  # what `t` compares with; None: the rows of a whole table themselves
+    null_counts: bool = False  # whether a null makes a group diverse
+
+    @property
+    def hashed(self) -> str:
+        """All that decides, as text."""
+        compared = None if self.reference is None else (self.reference.values, self.reference.rows)
+        return f"{self} {compared}"
+
+
+@dataclass(frozen=True)
 class KeptColumn:
     """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
 
@@ -217,6 +236,7 @@ class KeptColumn:
     grid: Decimal | None = None  # numbers are rounded to a multiple of it
     domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
     diversity: Diversity | None = None  # demands on this column in addition to the table's; `alpha` is of none
+    distribution: DistributionDemands | None = None
 
     @property
     def is_coarse(self) -> bool:

@@ -30,9 +30,19 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from streamer.errors import ConfigError, UsageError
-from streamer.table.codes import Attribute, Diversity, KeptColumn
+from streamer.table.codes import (
+    CLOCKS,
+    EQUAL,
+    HIERARCHICAL,
+    ORDERED,
+    Attribute,
+    DistributionDemands,
+    Diversity,
+    KeptColumn,
+    reference_of,
+)
 from streamer.table.codes.same_text import counted_text
-from streamer.table.hierarchy import rows_of_text
+from streamer.table.hierarchy import Hierarchy, rows_of_text
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
@@ -165,6 +175,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "quasi-identifier": QuasiIdentifierSettings,
     shape.TEMPORAL_ROLE: TemporalSettings,
     "sensitive": SensitiveSettings,
+    "recursive": shape.RecursiveSettings,
     "keep": KeepSettings,
     "privacy": PrivacySettings,
     "engine": shape.EngineSettings,
@@ -340,7 +351,9 @@ def _table(settings: TableSettings, trees: Hierarchies, faults: list[str]) -> Ta
         else:
             column_kept = _kept(place, name, column, trees, faults)
             if column_kept is not None and isinstance(column, SensitiveSettings):
-                column_kept = replace(column_kept, diversity=_own_demands(settings.privacy, column))
+                demands = _distribution_demands(place, settings.privacy, column, column_kept.hierarchy, faults)
+                own = _own_demands(settings.privacy, column)
+                column_kept = replace(column_kept, diversity=own, distribution=demands)
             kept.append(column_kept)
     faults += columns.faults_of_texts(settings, [column for column in (*attributes, *kept) if column is not None])
     faults += _name_faults(settings) + _privacy_faults(settings, kept)
@@ -451,14 +464,16 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
     for place, said in asked.items():
         if "level" in said.model_fields_set and said.r is None and not (said is privacy and _any_asks(own, "r")):
             faults.append(f"{place}.level: has no effect without {place}.r; set that, or remove this")
-    if "null_counts" in privacy.model_fields_set and privacy.l is None and not _any_asks(own, "l"):
+    counting = any(_any_asks(own, name) for name in ("l", "entropy_l", "recursive"))
+    if "null_counts" in privacy.model_fields_set and privacy.l is None and not counting:
         faults.append("privacy.null_counts: has no effect without privacy.l; set that, or remove this")
     return faults
 
 
 def _differ(said: Demands) -> bool:
     """True if the values of a QI group have to differ."""
-    return said.l is not None or said.beta not in (None, 1)
+    asks = isinstance(said, SensitiveSettings) and (said.entropy_l is not None or said.recursive is not None)
+    return asks or said.l is not None or said.beta not in (None, 1)
 
 
 def _any_asks(own: Mapping[str, SensitiveSettings], name: str) -> bool:
@@ -553,6 +568,41 @@ def _own_demands(privacy: PrivacySettings, said: SensitiveSettings) -> Diversity
         return None
     level = _level(privacy, said)
     return Diversity(said.l, None, said.beta, said.r, level, privacy.null_counts)
+
+
+def _distribution_demands(
+    place: str, privacy: PrivacySettings, said: SensitiveSettings, tree: Hierarchy | None, faults: list[str]
+) -> DistributionDemands | None:
+    """What a sensitive column demands of its distributions; None: nothing."""
+    distance = said.distance or (HIERARCHICAL if tree else ORDERED if said.type in _WITH_ORDER else EQUAL)
+    if said.t is None:
+        faults += [f"{place}.{name}: has no effect without {place}.t; set that, or remove this" for name in _OF_T
+                   if getattr(said, name) is not None]  # fmt: skip
+    if distance == HIERARCHICAL and tree is None:
+        faults.append(f"{place}.distance: hierarchical: the column has no hierarchy; give it one, or say `equal`")
+    if said.entropy_l is None and said.recursive is None and said.t is None:
+        return None
+    for l in (said.entropy_l, None if said.recursive is None else said.recursive.l):  # noqa: E741
+        if tree is not None and l is not None and l > tree.n_leaves + privacy.null_counts:
+            faults.append(f"{place}: {said.role} values have {tree.n_leaves} leaves, so no QI group has l = {l}")
+    reference, counted = None, counted_text(privacy.capitals_count)
+    if said.distribution is not None:
+        rows = dict[str | None, int]()
+        for text, n in said.distribution.items():
+            value = counted(text) if text else None
+            rows[value] = rows.get(value, 0) + n
+        try:
+            reference = reference_of(place.removeprefix("columns."), distance, rows, tree, counted)
+        except ConfigError as error:
+            faults.append(str(error))
+    recursive = None if said.recursive is None else (said.recursive.c, said.recursive.l)
+    return DistributionDemands(said.entropy_l, recursive, said.t, distance, reference, privacy.null_counts)
+
+
+_OF_T = ("distance", "distribution")
+
+_WITH_ORDER = ("integer", "decimal", *CLOCKS)
+"""The types whose values have an order of their own."""
 
 
 def _rows(place: str, file: str | None, trees: Hierarchies, faults: list[str]) -> columns.Rows | None:

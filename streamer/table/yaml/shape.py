@@ -197,6 +197,13 @@ class TemporalSettings(_Settings):
 KeptType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"]
 
 
+class RecursiveSettings(_Settings):
+    """Recursive (c, l)-diversity."""
+
+    c: Number = Field(gt=0, le=1_000_000)
+    l: int = Field(ge=2, le=1_000)  # noqa: E741 - the field writes it so
+
+
 class SensitiveSettings(_Settings):
     """A column whose values are published one by one, and which the privacy model counts.
 
@@ -207,7 +214,13 @@ class SensitiveSettings(_Settings):
     written: how its texts are written, such as `DD.MM.YYYY` or `1,234.5`. l: the least number of distinct values of
     this column in a QI group, and in a sealed cohort that shows its values; what `privacy` says holds, too, so the
     stronger of both. beta: likewise the largest share of one value. r: likewise the largest share of close values.
-    level: how far above the leaf the ancestor stands that makes them close; by default `privacy.level`.
+    level: how far above the leaf the ancestor stands that makes them close; by default `privacy.level`. entropy_l: a QI
+    group has at least as much entropy as this number of equally frequent values. recursive: the most frequent value has
+    less than `c` times the rows that the l - 1 most frequent ones leave. t: the largest distance of a QI group's
+    distribution from that of the whole table, 0 to 1. distance: of two values: `equal`, `ordered` for numbers and
+    dates, or `hierarchical`; by default what the column has. distribution: by value how many rows of the whole
+    table have it ('' for nulls), which `t` compares with: `streamer distribution` writes it. A stream and fragments
+    need it; a table in one run has its own.
     """
 
     role: Literal["sensitive"]
@@ -222,6 +235,11 @@ class SensitiveSettings(_Settings):
     beta: Number | None = Field(default=None, gt=0, le=1)
     r: Number | None = Field(default=None, gt=0, le=1)
     level: int | None = Field(default=None, ge=0, le=100)
+    entropy_l: Number | None = Field(default=None, gt=1, le=1_000_000)
+    recursive: RecursiveSettings | None = None
+    t: Number | None = Field(default=None, ge=0, lt=1)
+    distance: Literal["equal", "ordered", "hierarchical"] | None = None
+    distribution: dict[str, Annotated[int, Field(ge=1)]] | None = None
 
 
 class KeepSettings(_Settings):

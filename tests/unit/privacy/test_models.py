@@ -34,7 +34,7 @@ from streamer.privacy.models import (
 )
 from streamer.table.codes import Diversity
 from streamer.table.encode import EncodedRows
-from streamer.table.microdata import INDIVIDUAL, NULL, Subject, microdata_of
+from streamer.table.microdata import IN_REFERENCE, INDIVIDUAL, NULL, Subject, microdata_of
 from streamer.table.schema import Table
 from worlds.algorithms_by_hand import obeys, rows_of
 from worlds.microdata import ANCESTORS, MODELS, TABLES, VALUES, WITHOUT_NULL
@@ -204,7 +204,13 @@ def test_with_at_most_a_share_of_nulls_no_value_has_more_than_that_bound_of_the_
 
 # -- why a group does not hold ----------------------------------------------------------------------------------------
 
-NAMED = {INDIVIDUAL: "individuals", VALUES: "values of mind", ANCESTORS: "organs", WITHOUT_NULL: "values"}
+NAMED = {
+    INDIVIDUAL: "individuals",
+    VALUES: "values of mind",
+    ANCESTORS: "organs",
+    Subject(0, IN_REFERENCE): "values",
+    WITHOUT_NULL: "values",
+}
 
 
 @every_model

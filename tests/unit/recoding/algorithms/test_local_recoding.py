@@ -70,7 +70,12 @@ def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -
 
 
 def joined(data: Microdata, model: Model, qi_group: list[int], ends: list[tuple]) -> tuple[list[int], list[tuple]]:
-    """Step 5 row by row: every orphan to the group of least rise that holds with it; those that fit nowhere stay."""
+    """Step 5 row by row: every orphan to the group of least rise that holds with it; those that fit nowhere stay.
+
+    Under laws about distributions none joins.
+    """
+    if model.laws:
+        return qi_group, ends
     shares = [column for column, subject in enumerate(model.subjects) if subject in model.shares]
     subjects = data.subjects(model.subjects)
     orphans = [row for row, g in enumerate(qi_group) if g < 0]
@@ -181,6 +186,9 @@ def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(
     scratch = scratch_for(rules)
     for row in range(len(rows)):
         add(rules, scratch, row)
+    if model.laws:  # strangers do not bring a group nearer to its reference
+        assert (lack(rules, scratch) == 0) == model.holds(subjects)
+        return
     strangers = 0
     while not model.holds(subjects):
         subjects = np.vstack([subjects, np.full((1, len(model.subjects)), 100 + strangers)])

@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.kernels.distributions import weights_up_to
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE, weights_up_to
+from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import TABLES, WIDE, data_of, every_model, groups_of, holding, microdata
@@ -134,6 +135,6 @@ def test_of_attributes_of_one_entropy_the_earlier_is_cut_whatever_the_order_of_t
 
 
 def test_weights_are_what_entropies_are_made_of() -> None:
-    weights = weights_up_to(100)
+    weights = weights_up_to(100, ONE)
     assert weights[:3].tolist() == [0, 0, 2 * ONE]
     assert np.abs(weights[2:] / ONE - [c * log2(c) for c in range(2, 101)]).max() <= 0.5 / ONE

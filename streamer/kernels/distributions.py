@@ -1,0 +1,156 @@
+"""Laws about how the rows of a QI group are distributed over the values of one subject, for compiled functions.
+
+The rules of this file
+----------------------
+* A law is about counts by code. It is closed under union: what a union lacks is at most what its parts lack together.
+* ENTROPY: the entropy of the shares is at least log l. So the sum of c log c over the counts c of n rows is at most
+  n log(n / l). RECURSIVE: the largest count is less than c times the sum of all counts but the l - 1 largest.
+* NODES and CHAIN: the distance from the distribution of a reference is at most t. Both sum, over sets of codes, by how
+  much the rows of a set differ from those that the reference expects there. The sets of NODES form a forest in which
+  each code is a node: a code's rows are in it and in all nodes above. The sets of CHAIN are all codes up to one, so the
+  distance is that of values in order.
+* Whole numbers decide. Logarithms are multiples of 1 / BITS, and a law of entropy forgives one such unit for each row,
+  and one more: no group fails because of rounding, and the order of rows never matters.
+
+Sources: Machanavajjhala et al. 2007, definitions 4.1 and 4.2; Li, Li and Venkatasubramanian 2007, section 4.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamer.native import compiled
+from streamer.table.arrays import Ints
+
+ENTROPY, RECURSIVE, NODES, CHAIN = range(4)
+
+BITS = 1 << 32
+
+
+class Laws(NamedTuple):
+    """p laws, each about one subject."""
+
+    subject: Ints  # (p,) by column of the subjects
+    kind: Ints  # (p,)
+    whole: Ints  # (p,) ENTROPY: log2 l; of distances: the most that a row may add, whole + part / of
+    part: Ints  # (p,) RECURSIVE: c = part / of
+    of: Ints
+    l: Ints  # noqa: E741 - (p,) RECURSIVE
+    unit: Ints  # (p,) of distances: what one row adds at most
+    total: Ints  # (p,) the rows of the reference
+    base: Ints  # (p,) NODES: the distance of one row that is nowhere
+    first: Ints  # (p + 1,) where the nodes of a law begin; the node of a code comes as many after
+    above: Ints  # (nodes,) the next node above, counted from `first`; -1: none
+    weight: Ints  # (nodes,)
+    expected: Ints  # (nodes,) rows of the reference in the set
+    found: Ints  # (nodes,) scratch, zero between calls
+    largest: Ints  # (l,) scratch
+    weights: Ints  # (n + 1,) c log2 c of the counts c
+
+
+def weights_up_to(n: int, one: int) -> Ints:
+    """c * log2(c) in multiples of 1 / one for the counts c = 0..n; int64 (n + 1,).
+
+    >>> (weights_up_to(4, 1 << 20) / (1 << 20)).tolist()[2:]
+    [2.0, 4.754887580871582, 8.0]
+    """
+    count = np.arange(n + 1, dtype=np.float64)
+    return np.rint(count * np.log2(np.maximum(count, 1)) * one).astype(np.int64)
+
+
+def rows_lacking_by(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
+    """The rows that a group lacks to hold a law, at least; 0: it holds.
+
+    counts: by code; present: the first n are the codes that are there, each once; size: the group's rows, also those
+    with a code that does not count.
+    """
+    kind = laws.kind[law]
+    if kind == ENTROPY:
+        return _entropy_lacks(laws, law, counts, present, n)
+    if kind == RECURSIVE:
+        return _recursion_lacks(laws, law, counts, present, n)
+    if kind == NODES:
+        away = _away_in_forest(laws, law, counts, present, n, size)
+    else:
+        away = _away_in_order(laws, law, counts, size)
+    away -= size * laws.whole[law] + size * laws.part[law] // laws.of[law]
+    return int(away // laws.unit[law] + 1 if away > 0 else 0)
+
+
+def _entropy_lacks(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:
+    rows, weight = 0, 0
+    for at in range(n):
+        rows += counts[present[at]]
+        weight += laws.weights[counts[present[at]]]
+    if rows == 0:
+        return 1
+    short = weight + rows * laws.whole[law] - laws.weights[rows] - rows - 1
+    return int(short // laws.whole[law] + 1 if short > 0 else 0)
+
+
+def _recursion_lacks(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:
+    rows, kept, most = 0, 0, laws.l[law] - 1
+    for at in range(n):
+        count, place = counts[present[at]], kept
+        rows += count
+        while place > 0 and laws.largest[place - 1] < count:
+            laws.largest[place] = laws.largest[place - 1]
+            place -= 1
+        laws.largest[place] = count
+        kept = min(kept + 1, most)
+    for place in range(kept):
+        rows -= laws.largest[place]
+    needed = laws.largest[0] * laws.of[law] // laws.part[law] + 1 if kept > 0 else 1
+    return int(max(needed - rows, 0))
+
+
+def _away_in_forest(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
+    """The distance, times rows and rows of the reference; nodes without rows are in `base` and looked at by none."""
+    first, total, away = laws.first[law], laws.total[law], size * laws.base[law]
+    for at in range(n):
+        node = present[at]
+        count = counts[node]
+        while node >= 0:
+            laws.found[first + node] += count
+            node = laws.above[first + node]
+    for at in range(n):
+        node = present[at]
+        while node >= 0 and laws.found[first + node] > 0:
+            expected = size * laws.expected[first + node]
+            away += laws.weight[first + node] * (abs(laws.found[first + node] * total - expected) - expected)
+            laws.found[first + node] = 0
+            node = laws.above[first + node]
+    return int(away)
+
+
+def _away_in_order(laws: Laws, law: int, counts: Ints, size: int) -> int:
+    """The same of values in order."""
+    first, total, away, below = laws.first[law], laws.total[law], 0, 0
+    for node in range(laws.first[law + 1] - first):
+        if node < counts.shape[0]:
+            below += counts[node]
+        away += abs(below * total - size * laws.expected[first + node])
+    return int(away)
+
+
+@compiled
+def lacking_by_group(laws: Laws, law: int, begins: Ints, codes: Ints, rows: Ints, sizes: Ints) -> Ints:
+    """The rows that each of g groups lacks, (g,): pairs begins[i]..begins[i + 1] - 1 of codes and rows (e,) are its."""
+    counts, found = np.zeros(_n_codes(codes), np.int64), np.zeros(sizes.shape[0], np.int64)
+    for g in range(sizes.shape[0]):
+        here = codes[begins[g] : begins[g + 1]]
+        for at in range(here.shape[0]):
+            counts[here[at]] = rows[begins[g] + at]
+        found[g] = rows_lacking_by(laws, law, counts, here, here.shape[0], sizes[g])
+        for code in here:
+            counts[code] = 0
+    return found
+
+
+def _n_codes(codes: Ints) -> int:
+    n = 1
+    for code in codes:
+        n = max(n, code + 1)
+    return n
