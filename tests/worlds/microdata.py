@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from math import log2
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive
+from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Recursive
 from streamer.privacy.models import (
     AtLeastDistinct,
     AtLeastRows,
@@ -30,21 +29,19 @@ from streamer.privacy.models import (
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
 from streamer.table.codes import (
-    EQUAL,
     HIERARCHICAL,
-    ORDERED,
     Attribute,
     CategoricalAttribute,
     DistributionDemands,
     KeptColumn,
     NumericAttribute,
-    Reference,
     reference_of,
 )
 from streamer.table.codes.same_text import without_capitals
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import IN_REFERENCE, INDIVIDUAL, NULL, Microdata, Subject, canonical
 from streamer.table.schema import Table
+from worlds.distributions import law_holds
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
 PROBLEMS = Hierarchy.from_rows(
@@ -164,59 +161,7 @@ def assert_holds(model: Model, subjects: list[list[int]]) -> None:
             codes = [code for code in codes if code != NULL]
         assert len(set(codes)) >= model.distinct.get(subject, 0)
         assert Fraction(max(map(codes.count, codes), default=0), n) <= model.shares.get(subject, 1)
-        assert all(law_holds(law, codes) for law in model.laws if law.subject == subject)
-
-
-def law_holds(law: Law, codes: list[int]) -> bool:
-    """A law about distributions on the codes of one QI group, by its definition."""
-    counts = sorted((codes.count(code) for code in set(codes)), reverse=True)
-    match law:
-        case AtLeastEntropy(_, l):
-            entropy = -sum(n / len(codes) * log2(n / len(codes)) for n in counts)
-            return bool(codes) and entropy >= log2(l) - 1e-9
-        case Recursive(_, c, l):
-            return bool(codes) and counts[0] < Fraction(c) * sum(counts[l - 1 :])
-        case AtMostDistance(_, t, _, reference):
-            assert reference is not None
-            shares = {code: Fraction(codes.count(code), len(codes)) for code in set(codes)}
-            return moved(reference, shares) <= Fraction(t)
-
-
-def moved(reference: Reference, shares: dict[int, Fraction]) -> Fraction:
-    """The earth mover's distance of shares by code, as section 4 of Li, Li and Venkatasubramanian 2007 has it."""
-    total = max(1, sum(reference.rows))
-    codes = range(max([*shares, len(reference.rows)]) + 1)
-    there = dict(enumerate(reference.rows))
-    extra = [shares.get(code, Fraction(0)) - Fraction(there.get(code, 0), total) for code in codes]
-    if reference.distance == EQUAL:
-        return Fraction(sum(map(abs, extra))) / 2
-    if reference.distance == ORDERED:
-        last = len(reference.rows) - 1
-        running, steps = Fraction(0), list[Fraction]()
-        for code in range(last):
-            running += extra[code]
-            steps.append(abs(running))
-        return sum(steps, Fraction(0)) / max(1, last - (reference.rows[0] == 0))
-    return _cost(reference, PROBLEMS, extra)
-
-
-def _cost(reference: Reference, tree: Hierarchy, extra: list[Fraction]) -> Fraction:
-    """Sum over nodes of height times what moves below them: the lesser of what is too much and what is missing."""
-    height = len(tree.levels) - 1
-    below: dict[int, list[int]] = {}
-    for leaf, label in enumerate(tree.leaves):
-        for level in range(1, height):
-            if tree.levels[level][leaf] != tree.levels[level - 1][leaf]:
-                below.setdefault(int(tree.levels[level][leaf]), []).append(reference.values.index(label) + 1)
-    cost, roots = Fraction(0), list[Fraction]()
-    assert height == 2  # so a node's children are leaves
-    for leaves in below.values():
-        parts = [extra[code] for code in leaves]
-        cost += Fraction(1, height) * min(sum(p for p in parts if p > 0), -sum(p for p in parts if p < 0))
-        roots.append(sum(parts, Fraction(0)))
-    alone = set(range(len(extra))) - {code for leaves in below.values() for code in leaves}
-    roots += [extra[code] for code in alone]
-    return cost + min(sum((p for p in roots if p > 0), Fraction(0)), -sum((p for p in roots if p < 0), Fraction(0)))
+        assert all(law_holds(law, codes, PROBLEMS) for law in model.laws if law.subject == subject)
 
 
 def assert_publishable(data: Microdata, recoding: Recoding) -> None:

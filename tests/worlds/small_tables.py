@@ -25,7 +25,19 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.arrays import Bools
-from streamer.table.codes import Attribute, CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
+from streamer.table.codes import (
+    EQUAL,
+    HIERARCHICAL,
+    ORDERED,
+    Attribute,
+    CategoricalAttribute,
+    DistributionDemands,
+    Diversity,
+    KeptColumn,
+    NumericAttribute,
+    reference_of,
+)
+from streamer.table.codes.same_text import without_capitals
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
 from streamer.table.schema import NO_REPAIR, VERSION, Repair, Table
@@ -224,6 +236,16 @@ def asking(*attributes: Attribute, k: int = 2, individual: str | None = None, **
     return replace(small, kept=(NESTED_PROBLEM,), diversity=Diversity(**asked))  # type: ignore[arg-type]
 
 
+def distributed(small: Table, **asked: object) -> Table:
+    """The table with demands on the distribution of its sensitive values."""
+    distance = asked.get("distance", HIERARCHICAL)
+    rows = {None: 1, "flu": 6, "cough": 4, "ulcer": 3, "gastritis": 2, "insomnia": 1}
+    reference = reference_of("problem", str(distance), rows, PROBLEMS, without_capitals)
+    given = {"reference": reference, "distance": distance} | asked
+    kept = replace(small.kept[0], distribution=DistributionDemands(**given))  # type: ignore[arg-type]
+    return replace(small, kept=(kept,))
+
+
 MODEL_TABLES = {
     "distinct l": asking(YEARS, l=3),
     "distinct l, nulls count": asking(AGE, CITY, l=2, null_counts=True),
@@ -234,6 +256,17 @@ MODEL_TABLES = {
     "(r, k) of individuals": asking(YEARS, CITY, individual="ssn", r="0.6", level=1),
     "all at once": asking(BMI, YEARS, k=2, individual="ssn", alpha="0.6", beta="0.6", l=2, r="0.75", level=1),
     "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
+    "entropy l": distributed(asking(AGE, CITY), entropy_l=Decimal("1.9")),
+    "recursive (c, l)": distributed(asking(YEARS), recursive=(Decimal(2), 2), null_counts=True),
+    "t, equal": distributed(asking(AGE, CITY), t=Decimal("0.5"), distance=EQUAL),
+    "t, ordered": distributed(asking(YEARS, CITY, k=3), t=Decimal("0.3"), distance=ORDERED),
+    "t, hierarchical": distributed(asking(YEARS, CITY, individual="ssn"), t=Decimal("0.4")),
+    "laws and shares": distributed(
+        asking(BMI, YEARS, individual="ssn", alpha="0.6", beta="0.8", l=2),
+        t=Decimal("0.6"),
+        entropy_l=Decimal("1.5"),
+        recursive=(Decimal(3), 2),
+    ),
     "all at once, by column": replace(
         asking(YEARS, CITY, beta="0.8"),
         kept=(replace(NESTED_PROBLEM, diversity=Diversity(l=2, beta=Decimal("0.7"), r=Decimal("0.85"))),),

@@ -34,6 +34,7 @@ from streamer.table.codes import Diversity
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from streamer.table.space import Space
+from worlds.distributions import distributions_hold
 from worlds.engine_tables import FoldedTable
 
 Box = tuple[tuple[int, int], ...]
@@ -228,6 +229,7 @@ class Twin(Scan):
         """Whether a row that stays where it is can change what its group may do, by another value."""
         by_individuals = self.table.diversity.alpha is not None and self.table.individual is not None
         of_values = [limit for i in self.table.sensitive for one in self.asked(i) for limit in (one.l, one.beta, one.r)]
+        of_values += [column.distribution for column in self.table.kept]
         return by_individuals or any(limit is not None for limit in of_values)
 
     def asked(self, i: int) -> list[Diversity]:
@@ -242,11 +244,13 @@ class Twin(Scan):
         owners = keys if self.table.individual is None else [self.rows[key].individual for key in keys]
         if self.largest_share(owners) > Fraction(asked.alpha or 1):
             return False
-        return all(
-            self.values_hold([self.rows[key].values[i] for key in keys], i, one)
-            for i in self.table.sensitive
-            for one in self.asked(i)
-        )
+        for i in self.table.sensitive:
+            values = [self.rows[key].values[i] for key in keys]
+            if not all(self.values_hold(values, i, one) for one in self.asked(i)):
+                return False
+            if not distributions_hold(self.table, i, values):
+                return False
+        return True
 
     def values_hold(self, values: list[bytes], i: int, asked: Diversity) -> bool:
         distinct = {value for value in values if value != b"null" or asked.null_counts}

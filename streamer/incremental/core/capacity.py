@@ -19,6 +19,7 @@ from streamer.errors import LawViolated
 from streamer.incremental.core import layout
 from streamer.incremental.core.layout import Shard, empty_tally
 from streamer.incremental.core.model import fill_tally
+from streamer.kernels.distributions import BITS, ENTROPY, weights_up_to
 
 DOUBLED_BELOW = 1 << 16
 
@@ -87,7 +88,11 @@ def with_rows(s: Shard, n: int) -> Shard:
     if n <= len(s.rows.row):
         return s
     n = _more(s.rows.row, n)
-    return s._replace(rows=s.rows._replace(row=_longer(s.rows.row, n), cells=_longer(s.rows.cells, n)))
+    s = s._replace(rows=s.rows._replace(row=_longer(s.rows.row, n), cells=_longer(s.rows.cells, n)))
+    if (s.demands.laws.kind == ENTROPY).any():
+        laws = s.demands.laws._replace(weights=weights_up_to(n, BITS))
+        s = s._replace(demands=s.demands._replace(laws=laws))
+    return s
 
 
 def with_individuals(s: Shard, n: int) -> Shard:
@@ -113,6 +118,18 @@ def with_subjects(s: Shard, n_values: int, n: int) -> Shard:
     if n > len(seen):
         seen = _longer(seen, _more(seen, n))
     return s._replace(demands=s.demands._replace(code=code, seen=seen))
+
+
+def with_codes(s: Shard, n_values: int, n: int) -> Shard:
+    """Capacity for what laws count of values numbered below n_values, codes below n."""
+    demands = s.demands
+    if n_values > len(demands.leaf):
+        demands = demands._replace(leaf=_longer(demands.leaf, _more(demands.leaf, n_values)))
+    if n > len(demands.counts):
+        n = _more(demands.counts, n)
+        counts, present = _longer(demands.counts, n), _longer(demands.present, n)
+        demands = demands._replace(waiting=_longer(demands.waiting, n, 1), counts=counts, present=present)
+    return s._replace(demands=demands)
 
 
 def _more(old: Any, least: int) -> int:

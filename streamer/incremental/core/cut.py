@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Shard, Work
-from streamer.incremental.core.model import mark_fitting, may_be_cut
+from streamer.incremental.core.model import asks_more_than_k, mark_fitting, may_be_cut
 from streamer.incremental.core.scores import hull_ncp
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 
@@ -327,7 +327,7 @@ def _best_cut(s: Shard, n: int, lowest: int, highest: int, most: float) -> tuple
             first, last = _allowed(s, n)
             first, last = max(first, lowest), min(last, highest)
             better, now, leaning = _best_along(s, n, first, last, least, lean, False)
-            if better and s.demands.demand.shape[0] > 0:
+            if better and asks_more_than_k(s.demands):
                 first, last = mark_fitting(s, along, n, first, last)
                 better, now, leaning = _best_along(s, n, first, last, least, lean, True)
             if better:

@@ -25,6 +25,7 @@ import numpy as np
 
 from streamer.kernels.boxes import Geometry, geometry
 from streamer.kernels.counts import CountTable
+from streamer.kernels.distributions import Laws
 from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.space import Space
 
@@ -278,6 +279,11 @@ class Demands(NamedTuple):
     passed: Records  # (c,) REACHED: of the rows of a pass
     seen: Ints  # (subjects,): as `Work.last_seen`
     fits: Any  # (n,) int8, n at least the rows of the largest group
+    laws: Laws  # p laws about distributions
+    leaf: Any  # (values, p) int32: the code of values in each law; NONE: not counted
+    waiting: Ints  # (p, codes): of the pending rows, how many have each code
+    counts: Ints  # (codes,) scratch, zero between calls: rows by code
+    present: Ints  # (codes,) scratch: codes that are counted
 
 
 class Work(NamedTuple):
@@ -317,6 +323,11 @@ class Shard(NamedTuple):
     work: Work
 
 
+ROW_LIST, TARGETS = 0, 1
+"""Rows of `work.ints`: the rows of a group that scatters, and the groups they join."""
+
+NO_LAWS = Laws(*(np.zeros(0, np.int64) for _ in Laws._fields))
+
 FIRST_CAPACITY, CANDIDATES = 1024, 1 << 12
 
 
@@ -339,9 +350,10 @@ def empty_shard(
     demand: Records | None = None,
     price: float = 0.0,
     share: float = 0.0,
+    laws: Laws = NO_LAWS,
 ) -> Shard:
-    """A shard without rows; demand (c,) DEMAND: what is asked beyond k; price, share: as of `Repair`."""
-    d, n = space.d, FIRST_CAPACITY
+    """A shard without rows; demand (c,) DEMAND, laws: what is asked beyond k; price, share: as of `Repair`."""
+    d, n, p = space.d, FIRST_CAPACITY, len(laws.kind)
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
     state.k, state.recut, state.shrink, state.individuals, state.exact = k, recut, shrink, individuals, is_exact(space)
@@ -383,6 +395,10 @@ def empty_shard(
             records(len(demand), REACHED),
             np.zeros(n if len(demand) else 1, np.int64),
             np.zeros(n, np.int8),
+            laws,
+            np.full((n if p else 1, p), NONE, np.int32),
+            np.zeros((p, 1), np.int64),
+            *np.zeros((2, 1), np.int64),
         ),
         Export(np.zeros(16 * n, np.int64), np.zeros(16 * n)),
         _empty_work(space, n, individuals, bool(state.tallied[0])),

@@ -25,11 +25,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.core.layout import NONE, CoreRows, Demands, Shard, Work
+from streamer.incremental.core.layout import (
+    NO_GROUP_YET,
+    NONE,
+    ROW_LIST,
+    TARGETS,
+    CoreRows,
+    Demands,
+    Shard,
+    Work,
+)
 from streamer.kernels import counts
 from streamer.kernels.counts import CountTable
+from streamer.kernels.distributions import rows_lacking_by
 from streamer.kernels.shares import keeps_share, rows_for_share
-from streamer.native import compiled
+from streamer.native import compiled, inlined
 from streamer.table.arrays import Ints, Records
 
 
@@ -65,14 +75,31 @@ def fill_tally(tally: CountTable, keys: Ints, n: Ints) -> None:
 # -- whether a group holds ---------------------------------------------------------------------------------------------
 
 
+@inlined
+def asks_more_than_k(demands: Demands) -> bool:
+    return bool(demands.demand.shape[0] + demands.laws.kind.shape[0] > 0)
+
+
 def holds(s: Shard, g: int) -> bool:
     group = s.groups.group[g]
-    return bool(group.count >= s.state[0].k) and reached_by(s.demands, s.demands.reached[g + 1], int(group.members))
+    if group.count < s.state[0].k or not reached_by(s.demands, s.demands.reached[g + 1], int(group.members)):
+        return False
+    return laws_hold(s, g, NONE, NONE, 0)
 
 
 def pending_hold(s: Shard) -> bool:
-    state = s.state[0]
-    return bool(state.pending_count >= state.k) and reached_by(s.demands, s.demands.reached[0], int(state.n_pending))
+    state, demands = s.state[0], s.demands
+    if state.pending_count < state.k or not reached_by(demands, demands.reached[0], int(state.n_pending)):
+        return False
+    for law in range(demands.laws.kind.shape[0]):
+        waiting, n = demands.waiting[law], 0
+        for code in range(waiting.shape[0]):
+            if waiting[code] > 0:
+                demands.present[n] = code
+                n += 1
+        if rows_lacking_by(demands.laws, law, waiting, demands.present, n, int(state.n_pending)) > 0:
+            return False
+    return True
 
 
 def reached_by(demands: Demands, reached: Records, n: int) -> bool:
@@ -102,6 +129,76 @@ def may_be_cut(s: Shard, g: int) -> bool:
     return True
 
 
+# -- laws about distributions ------------------------------------------------------------------------------------------
+#
+# A law is asked of a group's rows themselves, which are counted for it: whatever is kept of a distribution would change
+# with every row.
+
+
+def laws_hold(s: Shard, g: int, without: int, extra: int, n_coming: int) -> bool:
+    """True if a group's rows, but for one, hold every law with another one and those of n_coming that come to it.
+
+    without, extra: NONE: no row. The rows that may come are in ROW_LIST, where they go in TARGETS.
+    """
+    demands, group, rows = s.demands, s.groups.group[g], s.rows.row
+    coming, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
+    for law in range(demands.laws.kind.shape[0]):
+        size, n = 0, 0
+        for i in range(group.members):
+            index = int(s.groups.pool[0, group.block + i])
+            if index != without:
+                n = count_code(demands, law, int(rows[index].values), n)
+                size += 1
+        if extra != NONE:
+            n = count_code(demands, law, int(rows[extra].values), n)
+            size += 1
+        for i in range(n_coming):
+            if targets[i] == g:
+                n = count_code(demands, law, int(rows[coming[i]].values), n)
+                size += 1
+        lacks = rows_lacking_by(demands.laws, law, demands.counts, demands.present, n, size)
+        forget_codes(demands, n)
+        if lacks > 0:
+            return False
+    return True
+
+
+@inlined
+def count_code(demands: Demands, law: int, values: int, n: int) -> int:
+    """Counts a row's code for a law; returns how many codes are present, which were n."""
+    code = int(demands.leaf[values, law])
+    if code == NONE:
+        return n
+    if demands.counts[code] == 0:
+        demands.present[n] = code
+        n += 1
+    demands.counts[code] += 1
+    return n
+
+
+def forget_codes(demands: Demands, n: int) -> None:
+    for at in range(n):
+        demands.counts[demands.present[at]] = 0
+
+
+def mark_lawful(s: Shard, law: int, along: Any, n: int, first: int, last: int) -> None:
+    """Leaves in fits[first..last] only cuts of the n rows along whose halves hold a law."""
+    demands, rows, n_codes = s.demands, s.rows.row, 0
+    for at in range(1, last + 1):
+        n_codes = count_code(demands, law, int(rows[along[at - 1]].values), n_codes)
+        if at >= first and demands.fits[at] != 0:
+            lacks = rows_lacking_by(demands.laws, law, demands.counts, demands.present, n_codes, at)
+            demands.fits[at] = 1 if lacks == 0 else 0
+    forget_codes(demands, n_codes)
+    n_codes = 0
+    for at in range(n - 1, first - 1, -1):
+        n_codes = count_code(demands, law, int(rows[along[at]].values), n_codes)
+        if at <= last and demands.fits[at] != 0:
+            lacks = rows_lacking_by(demands.laws, law, demands.counts, demands.present, n_codes, n - at)
+            demands.fits[at] = 1 if lacks == 0 else 0
+    forget_codes(demands, n_codes)
+
+
 # -- counted row by row ------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +224,16 @@ def values_in(s: Shard, group: int, values: int) -> None:
         code = s.demands.code[values, c]
         if code != NONE:
             rises(s, c, group, count_in(s, group, code))
+    if group == NO_GROUP_YET:
+        count_waiting(s.demands, values, 1)
+
+
+def count_waiting(demands: Demands, values: int, rows: int) -> None:
+    """Counts pending rows more, or less, for the laws."""
+    for law in range(demands.laws.kind.shape[0]):
+        code = demands.leaf[values, law]
+        if code != NONE:
+            demands.waiting[law, code] += rows
 
 
 def values_out(s: Shard, group: int, values: int) -> None:
@@ -135,6 +242,8 @@ def values_out(s: Shard, group: int, values: int) -> None:
         code = s.demands.code[values, c]
         if code != NONE:
             falls(s, c, group, count_out(s, group, code))
+    if group == NO_GROUP_YET:
+        count_waiting(s.demands, values, -1)
 
 
 def rises(s: Shard, c: int, group: int, n: int) -> None:
@@ -260,6 +369,14 @@ def mark_fitting(s: Shard, along: Any, n: int, first: int, last: int) -> tuple[i
             else:
                 fits[at] = 0
     s.state[0].stamp = stamp + n
+    if demands.laws.kind.shape[0] == 0 or highest == 0:
+        return lowest, highest
+    for law in range(demands.laws.kind.shape[0]):
+        mark_lawful(s, law, along, n, lowest, highest)
+    first, last, lowest, highest = lowest, highest, n, 0
+    for at in range(first, last + 1):
+        if fits[at] != 0:
+            lowest, highest = min(at, lowest), at
     return lowest, highest
 
 
@@ -277,7 +394,7 @@ def can_lose(s: Shard, index: int) -> bool:
         return False
     if state.individuals != 0 and tally_count(s, row.group, row.who) > 1:
         return False
-    return demands_hold_without(s, index)
+    return demands_hold_without(s, index) and laws_hold(s, int(row.group), index, NONE, 0)
 
 
 def can_take(s: Shard, index: int, g: int) -> bool:
@@ -285,7 +402,7 @@ def can_take(s: Shard, index: int, g: int) -> bool:
     state, count = s.state[0], s.groups.group[g].count
     if state.individuals == 0 or tally_count(s, g, s.rows.row[index].who) == 0:
         count += 1
-    return bool(count >= state.k) and demands_hold_with(s, index, g)
+    return bool(count >= state.k) and demands_hold_with(s, index, g) and laws_hold(s, g, NONE, index, 0)
 
 
 def can_spare_one(s: Shard, g: int) -> bool:
@@ -294,7 +411,8 @@ def can_spare_one(s: Shard, g: int) -> bool:
     if group.count <= s.state[0].k:
         return False
     for i in range(group.members):
-        if demands_hold_without(s, int(s.groups.pool[0, group.block + i])):
+        index = int(s.groups.pool[0, group.block + i])
+        if demands_hold_without(s, index) and laws_hold(s, g, index, NONE, 0):
             return True
     return False
 

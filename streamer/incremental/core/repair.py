@@ -28,7 +28,7 @@ from typing import Any
 from streamer.incremental.core import layout, model, moves, worklist
 from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, loss_of_parts, shuffled
 from streamer.incremental.core.journal import mark_touched, note_origin
-from streamer.incremental.core.layout import HI, LO, NONE, Shard
+from streamer.incremental.core.layout import HI, LO, NONE, ROW_LIST, TARGETS, Shard
 from streamer.incremental.core.scores import box_contains, cover_with_children, hull_ncp, set_query_tuple
 from streamer.incremental.core.search import nearest, neighbours, push_candidate
 from streamer.incremental.core.tree import precedes
@@ -330,9 +330,6 @@ ROWS_AT_MOST = 64
 
 SPENT_PER_K = 16
 
-ROW_LIST, TARGETS = 0, 1
-"""Rows of `work.ints`: the rows of a group that scatters, and the groups they join."""
-
 
 def comes_first(s: Shard, index: int, other: int) -> bool:
     """True if of two rows of one group the first comes first: by cells in table order, then by shuffled tie hashes."""
@@ -485,6 +482,10 @@ def all_can_take(s: Shard, n: int) -> bool:
             for i in range(n):
                 if not share_allows(s, c, i, n):
                     return False
+    if s.demands.laws.kind.shape[0] > 0:
+        for i in range(n):
+            if not model.laws_hold(s, int(s.work.ints[TARGETS, i]), NONE, NONE, n):
+                return False
     return True
 
 

@@ -28,7 +28,14 @@ from typing import Any
 from streamer.incremental.core import layout, moves
 from streamer.incremental.core.journal import mark_touched, note_origin, remember
 from streamer.incremental.core.layout import HI, LENGTH, LO, NONE, Shard
-from streamer.incremental.core.model import can_spare_one, counts_are_right, reached_by, values_in, values_out
+from streamer.incremental.core.model import (
+    asks_more_than_k,
+    can_spare_one,
+    counts_are_right,
+    holds,
+    values_in,
+    values_out,
+)
 from streamer.incremental.core.repair import repair_event, set_price
 from streamer.incremental.core.scores import box_contains, qgssd_from, set_shape
 from streamer.incremental.core.search import locate
@@ -285,7 +292,7 @@ def join_best(s: Shard, index: int) -> bool:
         return False
     moves.join(s, index, g)
     queue_cut(s, g)
-    if s.demands.demand.shape[0] > 0:
+    if asks_more_than_k(s.demands):
         queue_check(s, g, CHECK_COUNTS)
     s.state[0].half_done = 0
     return True
@@ -320,7 +327,7 @@ def rewrite(s: Shard, operation: Records, cells: Any) -> bool:
         remember(s, g, 1)
         if values != operation.values:
             s.groups.pool[1, group.block + moves.highest_slot(s, g, values)] = operation.values
-            if s.demands.demand.shape[0] > 0:
+            if asks_more_than_k(s.demands):
                 queue_check(s, g, CHECK_COUNTS)
         write_row(s, operation, cells)
         if is_moved:
@@ -405,7 +412,7 @@ def check_touched(s: Shard) -> bool:
                 state.fault = layout.MISCOUNTED
             elif count < state.k:
                 state.fault = layout.BELOW_K
-            elif not reached_by(s.demands, s.demands.reached[g + 1], int(group.members)):
+            elif not holds(s, g):
                 state.fault = layout.BREAKS_MODEL
             elif state.shrink != 0 and not moves.is_tight(s, g):
                 state.fault = layout.WIDER_THAN_ITS_ROWS

@@ -14,10 +14,12 @@ import msgspec
 import numpy as np
 
 from streamer.incremental.core import capacity
-from streamer.incremental.core.layout import DEMAND, FREE, NONE, Shard
+from streamer.incremental.core.layout import DEMAND, FIRST_CAPACITY, FREE, NO_GROUP_YET, NONE, Shard
+from streamer.kernels.distributions import Laws, lacking_by_group
+from streamer.privacy.distributions import AtMostDistance, laws_of
 from streamer.privacy.models import Model, exceeds, model_of, subject_of
 from streamer.table.arrays import Bools, Ints, Records, records
-from streamer.table.microdata import INDIVIDUAL, Subject
+from streamer.table.microdata import IN_REFERENCE, INDIVIDUAL, NULL, Subject
 from streamer.table.row import Values
 from streamer.table.schema import Table
 
@@ -132,8 +134,9 @@ def counted_by_k(table: Table) -> int:
 
 
 def demanding_subjects(model: Model) -> list[Subject]:
-    """The subjects of demands: all of the model's, except individuals if k alone counts them."""
-    return [subject for subject in model.subjects if subject != INDIVIDUAL or subject in model.shares]
+    """The subjects of demands: those that have to be distinct or keep a share, but not individuals only k counts."""
+    asked = [subject for subject in model.subjects if subject in model.distinct or subject in model.shares]
+    return [subject for subject in asked if subject != INDIVIDUAL or subject in model.shares]
 
 
 def demands_of(table: Table) -> Records:
@@ -149,13 +152,23 @@ def demands_of(table: Table) -> Records:
     return demand
 
 
+def laws_asked(table: Table) -> Laws:
+    """The laws of the model, for the core. Raises ConfigError if one has nothing to compare with."""
+    laws = model_of(table).laws
+    return laws_of(laws, [law.subject for law in laws], FIRST_CAPACITY)
+
+
 class SubjectNumbers:
-    """The subjects that each demand counts of values, by number."""
+    """The subjects that each demand, and each law, counts of values, by number."""
 
     def __init__(self, table: Table) -> None:
-        self._subjects = demanding_subjects(model_of(table))
+        model = model_of(table)
+        self._subjects = demanding_subjects(model)
         self._readers = [None if s == INDIVIDUAL else subject_of(table, s) for s in self._subjects]
         self._numbers: Numbers[tuple[int, Hashable]] = Numbers()
+        self._laws = [(law.subject, subject_of(table, law.subject)) for law in model.laws]
+        self._given = max((law.reference.unknown for law in model.laws if isinstance(law, AtMostDistance) and
+            law.reference is not None), default=0)  # fmt: skip
 
     def write_to(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
         """The shard, with the subjects of these values, given by number.
@@ -163,12 +176,28 @@ class SubjectNumbers:
         Raises ValueError if its column cannot have a value; only a store can contain such.
         """
         fresh = list(fresh)
-        if not self._subjects or not fresh:
+        if not (self._subjects or self._laws) or not fresh:
             return shard
         numbers, codes = [number for number, _ in fresh], [self._codes(values) for _, values in fresh]
+        leaves = [self._leaves(values) for _, values in fresh]
         shard = capacity.with_subjects(shard, 1 + max(numbers), len(self._numbers.things))
         shard.demands.code[numbers] = codes
+        if self._laws:
+            shard = capacity.with_codes(shard, 1 + max(numbers), max(self._given + 1, len(self._numbers.things)))
+            shard.demands.leaf[numbers] = leaves
         return shard
+
+    def _leaves(self, values: Values) -> list[int]:
+        """The code of values in each law: that of the reference, or the number of the subject; NONE: not counted."""
+        leaves = []
+        for law, (subject, reader) in enumerate(self._laws):
+            counted = _read(reader, values)
+            if subject.level == IN_REFERENCE:
+                leaves.append(NULL if counted is None else int(str(counted)))
+            else:
+                counts = counted is not None or subject.null_counts
+                leaves.append(self._numbers.give((-1 - law, counted)) if counts else NONE)
+        return leaves
 
     def _codes(self, values: Values) -> list[int]:
         """-2 - number of the subject of each demand; NONE for none, and for an individual."""
@@ -181,10 +210,13 @@ class SubjectNumbers:
 
     def keep(self, shard: Shard, used: Ints) -> None:
         """Takes back all numbers except those of the values with these numbers."""
-        if not self._subjects:
+        if not (self._subjects or self._laws):
             return
         codes = shard.demands.code[used]
-        self._numbers.keep(-2 - codes[codes != NONE].astype(np.int64))
+        numbered = [i for i, (subject, _) in enumerate(self._laws) if subject.level != IN_REFERENCE]
+        leaves = shard.demands.leaf[used][:, numbered] if numbered else np.zeros(0, np.int32)
+        of_laws = leaves[leaves != NONE].astype(np.int64)
+        self._numbers.keep(np.concatenate([-2 - codes[codes != NONE].astype(np.int64), of_laws]))
 
 
 def _read(reader: Callable[[Values], Hashable | None], values: Values) -> Hashable | None:
@@ -211,6 +243,9 @@ def count_demands(s: Shard) -> Entries:
             np.maximum.at(reached.top, group + 1, n.astype(np.int32))
             of_group, rows, subjects = _counted(group, n)
             entries.append(np.stack([-3 - of_group, rows * len(s.demands.demand) + c, subjects]))
+    for law in range(len(s.demands.laws.kind)):
+        leaf = s.demands.leaf[row["values"][row.group == NO_GROUP_YET], law]
+        s.demands.waiting[law] = np.bincount(leaf[leaf != NONE], minlength=s.demands.waiting.shape[1])
     group, who, n = np.concatenate(entries, axis=1)
     return group, who, n
 
@@ -230,4 +265,17 @@ def groups_that_hold(s: Shard) -> Bools:
         reached = s.demands.reached[1 : 1 + n, c]
         holds &= reached.distinct >= demand.least
         holds &= ~exceeds(reached.top, group.members, demand)
+    for law in range(len(s.demands.laws.kind)):
+        holds &= _lacking(s, law, n) == 0
     return holds
+
+
+def _lacking(s: Shard, law: int, n: int) -> Ints:
+    """The rows that each of the QI groups with indexes 0..n-1 lacks to hold a law; (n,)."""
+    row = s.rows.row[: int(s.state.rows_used[0])]
+    row = row[row.group >= 0]
+    leaf = s.demands.leaf[row["values"], law]
+    counts = leaf != NONE
+    group, code, rows = _counted(row.group[counts], leaf[counts])
+    begins = np.searchsorted(group, np.arange(n + 1)).astype(np.int64)
+    return lacking_by_group(s.demands.laws, law, begins, code, rows, s.groups.group["members"][:n].astype(np.int64))

@@ -9,7 +9,7 @@ import numpy as np
 from streamer.errors import LawViolated
 from streamer.incremental.core import capacity, layout, step
 from streamer.incremental.core.layout import OPERATION, STATE, Shard, empty_shard
-from streamer.incremental.engine.constraints import counted_by_k, demands_of
+from streamer.incremental.engine.constraints import counted_by_k, demands_of, laws_asked
 from streamer.table.arrays import Ints, Records, records
 from streamer.table.schema import Table
 
@@ -35,8 +35,9 @@ class CoreArrays:
         self._is_drained = False
         demands, repair, has_individuals = demands_of(table), table.repair, table.individual is not None
         self.arrays: Shard = empty_shard(
-            table.space, self._k, table.recut, table.shrink, has_individuals, demands, repair.price, repair.share
-        )
+            table.space, self._k, table.recut, table.shrink, has_individuals, demands, repair.price, repair.share,
+            laws_asked(table),
+        )  # fmt: skip
         self._state: Ints = self.arrays.state.view(np.ndarray).view(np.int64)
 
     def field(self, name: str) -> int:

@@ -44,7 +44,7 @@ class VectorCounts(NamedTuple):
         return len(self.rows) + sum(len(pairs.rows) for pairs in self.subjects)
 
     def codes(self, subjects: Sequence[Subject]) -> list[Ints]:
-        """By subject, how many rows each code has: of those that are there, or of all if a reference gives the codes."""
+        """By subject, how many rows each code has; only those that are there, unless a reference gives the codes."""
         return [
             np.bincount(pairs.code, pairs.rows).astype(np.int64)
             if subject.level == IN_REFERENCE
