@@ -2,7 +2,7 @@
 
 The rules of this file
 ----------------------
-* A law is about counts by code. It is closed under union: what a union lacks is at most what its parts lack together.
+* A law is about counts by code. It is closed under union: a union is short of it by no more than its parts together.
 * ENTROPY: the entropy of the shares is at least log l. So the sum of c log c over the counts c of n rows is at most
   n log(n / l). RECURSIVE: the largest count is less than c times the sum of all counts but the l - 1 largest.
 * NODES and CHAIN: the distance from the distribution of a reference is at most t. Both sum, over sets of codes, by how
@@ -27,6 +27,9 @@ from streamer.table.arrays import Ints
 ENTROPY, RECURSIVE, NODES, CHAIN = range(4)
 
 BITS = 1 << 32
+
+PER_ROW = 1 << 10
+"""Shortages are told in this part of a row."""
 
 
 class Laws(NamedTuple):
@@ -60,37 +63,40 @@ def weights_up_to(n: int, one: int) -> Ints:
     return np.rint(count * np.log2(np.maximum(count, 1)) * one).astype(np.int64)
 
 
-def rows_lacking_by(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
-    """The rows that a group lacks to hold a law, at least; 0: it holds.
+def shortage(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
+    """By how much a group misses a law, in parts of a row (PER_ROW); 0: it holds.
 
     counts: by code; present: the first n are the codes that are there, each once; size: the group's rows, also those
     with a code that does not count.
     """
     kind = laws.kind[law]
     if kind == ENTROPY:
-        return _entropy_lacks(laws, law, counts, present, n)
+        return _short_of_entropy(laws, law, counts, present, n)
     if kind == RECURSIVE:
-        return _recursion_lacks(laws, law, counts, present, n)
+        return _short_of_others(laws, law, counts, present, n)
     if kind == NODES:
         away = _away_in_forest(laws, law, counts, present, n, size)
     else:
         away = _away_in_order(laws, law, counts, size)
     away -= size * laws.whole[law] + size * laws.part[law] // laws.of[law]
-    return int(away // laws.unit[law] + 1 if away > 0 else 0)
+    if away <= 0:
+        return 0
+    unit = laws.unit[law]
+    return int(away // (unit // PER_ROW) + 1 if unit >= PER_ROW else away * PER_ROW // unit + 1)
 
 
-def _entropy_lacks(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:
+def _short_of_entropy(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:
     rows, weight = 0, 0
     for at in range(n):
         rows += counts[present[at]]
         weight += laws.weights[counts[present[at]]]
     if rows == 0:
-        return 1
+        return PER_ROW
     short = weight + rows * laws.whole[law] - laws.weights[rows] - rows - 1
-    return int(short // laws.whole[law] + 1 if short > 0 else 0)
+    return int(short // max(1, laws.whole[law] // PER_ROW) + 1 if short > 0 else 0)
 
 
-def _recursion_lacks(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:
+def _short_of_others(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:
     rows, kept, most = 0, 0, laws.l[law] - 1
     for at in range(n):
         count, place = counts[present[at]], kept
@@ -103,7 +109,7 @@ def _recursion_lacks(laws: Laws, law: int, counts: Ints, present: Ints, n: int) 
     for place in range(kept):
         rows -= laws.largest[place]
     needed = laws.largest[0] * laws.of[law] // laws.part[law] + 1 if kept > 0 else 1
-    return int(max(needed - rows, 0))
+    return int(max(needed - rows, 0) * PER_ROW)
 
 
 def _away_in_forest(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
@@ -136,14 +142,14 @@ def _away_in_order(laws: Laws, law: int, counts: Ints, size: int) -> int:
 
 
 @compiled
-def lacking_by_group(laws: Laws, law: int, begins: Ints, codes: Ints, rows: Ints, sizes: Ints) -> Ints:
-    """The rows that each of g groups lacks, (g,): pairs begins[i]..begins[i + 1] - 1 of codes and rows (e,) are its."""
+def shortage_by_group(laws: Laws, law: int, begins: Ints, codes: Ints, rows: Ints, sizes: Ints) -> Ints:
+    """By how much each of g groups misses a law, (g,); the codes and rows (e,) of a group begin at begins[i], (g + 1,)."""
     counts, found = np.zeros(_n_codes(codes), np.int64), np.zeros(sizes.shape[0], np.int64)
     for g in range(sizes.shape[0]):
         here = codes[begins[g] : begins[g + 1]]
         for at in range(here.shape[0]):
             counts[here[at]] = rows[begins[g] + at]
-        found[g] = rows_lacking_by(laws, law, counts, here, here.shape[0], sizes[g])
+        found[g] = shortage(laws, law, counts, here, here.shape[0], sizes[g])
         for code in here:
             counts[code] = 0
     return found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.kernels.distributions import Laws, rows_lacking_by
+from streamer.kernels.distributions import Laws, shortage
 from streamer.kernels.shares import keeps_share
 from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
@@ -119,17 +119,17 @@ def holds(rules: Rules, scratch: Scratch) -> bool:
             return False
         if not keeps_share(scratch.top[i], size, rules.numerator[i], rules.denominator[i]):
             return False
-    return rules.laws.kind.shape[0] == 0 or rows_for_laws(rules, scratch) == 0
+    return rules.laws.kind.shape[0] == 0 or short_of_laws(rules, scratch) == 0
 
 
-def rows_for_laws(rules: Rules, scratch: Scratch) -> int:
-    """The rows that what is counted lacks to hold the laws of the model, at least."""
+def short_of_laws(rules: Rules, scratch: Scratch) -> int:
+    """By how much what is counted misses the laws of the model, in parts of a row (PER_ROW)."""
     most = 0
     for law in range(rules.laws.kind.shape[0]):
         i = rules.laws.subject[law]
         counts, present = scratch.counts[i], scratch.present[i]
-        lacks = rows_lacking_by(rules.laws, law, counts, present, scratch.n_distinct[i], scratch.size[0])
-        most = max(most, lacks)
+        short = shortage(rules.laws, law, counts, present, scratch.n_distinct[i], scratch.size[0])
+        most = max(most, short)
     return most
 
 

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.kernels.distributions import lacking_by_group
+from streamer.kernels.distributions import shortage_by_group
 from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive, by_subject, laws_of, measured
 from streamer.table.arrays import Bools, Ints
 from streamer.table.codes import DistributionDemands, Diversity
@@ -150,7 +150,7 @@ class Model:
             for law in (law for law in self.laws if law.subject == subject):
                 begins = np.searchsorted(owner, np.arange(n_groups + 1)).astype(np.int64)
                 laws = laws_of((law,), (subject,), int(size.max(initial=0)))
-                holds &= lacking_by_group(laws, 0, begins, pairs - owner * n_codes, count.astype(np.int64), size) == 0
+                holds &= shortage_by_group(laws, 0, begins, pairs - owner * n_codes, count.astype(np.int64), size) == 0
         return holds
 
     def holds(self, subjects: Ints) -> bool:
@@ -191,7 +191,7 @@ class Model:
         codes = np.flatnonzero(count).astype(np.int64)
         laws = laws_of((law,), (law.subject,), n)
         begins, sizes = np.array([0, len(codes)]), np.array([n])
-        return int(lacking_by_group(laws, 0, begins, codes, count[codes].astype(np.int64), sizes)[0]) == 0
+        return int(shortage_by_group(laws, 0, begins, codes, count[codes].astype(np.int64), sizes)[0]) == 0
 
 
 def exceeds(count: Any, size: Any, share: Any) -> Any:

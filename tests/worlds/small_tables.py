@@ -260,7 +260,7 @@ MODEL_TABLES = {
     "recursive (c, l)": distributed(asking(YEARS), recursive=(Decimal(2), 2), null_counts=True),
     "t, equal": distributed(asking(AGE, CITY), t=Decimal("0.5"), distance=EQUAL),
     "t, ordered": distributed(asking(YEARS, CITY, k=3), t=Decimal("0.3"), distance=ORDERED),
-    "t, hierarchical": distributed(asking(YEARS, CITY, individual="ssn"), t=Decimal("0.4")),
+    "t, hierarchical": distributed(asking(YEARS, CITY, individual="ssn"), t=Decimal("0.6")),
     "laws and shares": distributed(
         asking(BMI, YEARS, individual="ssn", alpha="0.6", beta="0.8", l=2),
         t=Decimal("0.6"),

@@ -229,8 +229,8 @@ class Twin(Scan):
         """Whether a row that stays where it is can change what its group may do, by another value."""
         by_individuals = self.table.diversity.alpha is not None and self.table.individual is not None
         of_values = [limit for i in self.table.sensitive for one in self.asked(i) for limit in (one.l, one.beta, one.r)]
-        of_values += [column.distribution for column in self.table.kept]
-        return by_individuals or any(limit is not None for limit in of_values)
+        distributed = any(column.distribution is not None for column in self.table.kept)
+        return by_individuals or distributed or any(limit is not None for limit in of_values)
 
     def asked(self, i: int) -> list[Diversity]:
         """What is demanded of a column: of all of them, and of it alone."""

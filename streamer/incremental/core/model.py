@@ -37,7 +37,7 @@ from streamer.incremental.core.layout import (
 )
 from streamer.kernels import counts
 from streamer.kernels.counts import CountTable
-from streamer.kernels.distributions import rows_lacking_by
+from streamer.kernels.distributions import shortage
 from streamer.kernels.shares import keeps_share, rows_for_share
 from streamer.native import compiled, inlined
 from streamer.table.arrays import Ints, Records
@@ -97,7 +97,7 @@ def pending_hold(s: Shard) -> bool:
             if waiting[code] > 0:
                 demands.present[n] = code
                 n += 1
-        if rows_lacking_by(demands.laws, law, waiting, demands.present, n, int(state.n_pending)) > 0:
+        if shortage(demands.laws, law, waiting, demands.present, n, int(state.n_pending)) > 0:
             return False
     return True
 
@@ -156,7 +156,7 @@ def laws_hold(s: Shard, g: int, without: int, extra: int, n_coming: int) -> bool
             if targets[i] == g:
                 n = count_code(demands, law, int(rows[coming[i]].values), n)
                 size += 1
-        lacks = rows_lacking_by(demands.laws, law, demands.counts, demands.present, n, size)
+        lacks = shortage(demands.laws, law, demands.counts, demands.present, n, size)
         forget_codes(demands, n)
         if lacks > 0:
             return False
@@ -187,14 +187,14 @@ def mark_lawful(s: Shard, law: int, along: Any, n: int, first: int, last: int) -
     for at in range(1, last + 1):
         n_codes = count_code(demands, law, int(rows[along[at - 1]].values), n_codes)
         if at >= first and demands.fits[at] != 0:
-            lacks = rows_lacking_by(demands.laws, law, demands.counts, demands.present, n_codes, at)
+            lacks = shortage(demands.laws, law, demands.counts, demands.present, n_codes, at)
             demands.fits[at] = 1 if lacks == 0 else 0
     forget_codes(demands, n_codes)
     n_codes = 0
     for at in range(n - 1, first - 1, -1):
         n_codes = count_code(demands, law, int(rows[along[at]].values), n_codes)
         if at <= last and demands.fits[at] != 0:
-            lacks = rows_lacking_by(demands.laws, law, demands.counts, demands.present, n_codes, n - at)
+            lacks = shortage(demands.laws, law, demands.counts, demands.present, n_codes, n - at)
             demands.fits[at] = 1 if lacks == 0 else 0
     forget_codes(demands, n_codes)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from streamer.incremental.core import capacity
 from streamer.incremental.core.layout import DEMAND, FIRST_CAPACITY, FREE, NO_GROUP_YET, NONE, Shard
-from streamer.kernels.distributions import Laws, lacking_by_group
+from streamer.kernels.distributions import Laws, shortage_by_group
 from streamer.privacy.distributions import AtMostDistance, laws_of
 from streamer.privacy.models import Model, exceeds, model_of, subject_of
 from streamer.table.arrays import Bools, Ints, Records, records
@@ -278,4 +278,4 @@ def _lacking(s: Shard, law: int, n: int) -> Ints:
     counts = leaf != NONE
     group, code, rows = _counted(row.group[counts], leaf[counts])
     begins = np.searchsorted(group, np.arange(n + 1)).astype(np.int64)
-    return lacking_by_group(s.demands.laws, law, begins, code, rows, s.groups.group["members"][:n].astype(np.int64))
+    return shortage_by_group(s.demands.laws, law, begins, code, rows, s.groups.group["members"][:n].astype(np.int64))

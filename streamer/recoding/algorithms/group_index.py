@@ -25,7 +25,7 @@ from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.counts import CountTable, count_in, count_of, count_out
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import Rules, add, remove, rows_for_laws
+from streamer.privacy.compiled import Rules, add, remove, short_of_laws
 from streamer.progress import OnProgress, pieces
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, remove_bundle, rows_in
 from streamer.table.arrays import Bools, Floats, Ints
@@ -264,22 +264,22 @@ def discount_group(task: Task, groups: Groups, slot: int) -> None:
         bundle = groups.next[bundle]
 
 
-def laws_lack(task: Task, groups: Groups, slot: int, other: int, bundle: int) -> int:
-    """The rows that a slot, another one and a bundle lack to hold the laws together; -1: without slot or bundle."""
+def short_together(task: Task, groups: Groups, slot: int, other: int, bundle: int) -> int:
+    """By how much a slot, another one and a bundle together miss the laws; -1: without the slot, or the bundle."""
     _count_aside(task, groups, slot, False)
     if other >= 0:
         _count_aside(task, groups, other, False)
     if bundle >= 0:
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
             add(task.rules, task.aside, row)
-    lacks = rows_for_laws(task.rules, task.aside)
+    short = short_of_laws(task.rules, task.aside)
     if bundle >= 0:
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
             remove(task.rules, task.aside, row)
     if other >= 0:
         _count_aside(task, groups, other, True)
     _count_aside(task, groups, slot, True)
-    return lacks
+    return short
 
 
 def _count_aside(task: Task, groups: Groups, slot: int, back: bool) -> None:
@@ -414,7 +414,7 @@ def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, 
 
     Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more. Laws are asked.
     """
-    if task.rules.laws.kind.shape[0] > 0 and laws_lack(task, groups, slot, -1, bundle) > 0:
+    if task.rules.laws.kind.shape[0] > 0 and short_together(task, groups, slot, -1, bundle) > 0:
         return False
     begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
     rows = groups.rows[slot] + end - begin

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernels.counts import CountTable, entry_of
-from streamer.kernels.distributions import rows_lacking_by
+from streamer.kernels.distributions import shortage
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
@@ -385,7 +385,7 @@ def _counted_out(
         held = keeps_share(top, sizes[g], rules.numerator[i], rules.denominator[i])
         for law in range(rules.laws.kind.shape[0]):
             if rules.laws.subject[law] == i:
-                held = held and rows_lacking_by(rules.laws, law, counts, present, distinct, sizes[g]) == 0
+                held = held and shortage(rules.laws, law, counts, present, distinct, sizes[g]) == 0
         for e in members[ends[g] : ends[g + 1]]:
             counts[pairs.code[e]] = 0
         if distinct < rules.distinct[i] or not held:

@@ -29,9 +29,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
+from streamer.kernels.distributions import PER_ROW
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rows_for_laws, rules_of, scratch_for
+from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for, short_of_laws
 from streamer.privacy.models import AtMostShare, Model
 from streamer.recoding.algorithms.bundles import rows_lacking
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
@@ -131,7 +132,7 @@ def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints
 def lack(rules: Rules, scratch: Scratch) -> int:
     """The least number of rows that the counted ones still need to hold."""
     lacks = rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
-    return max(lacks, rows_for_laws(rules, scratch)) if rules.laws.kind.shape[0] > 0 else lacks
+    return max(lacks, -(-short_of_laws(rules, scratch) // PER_ROW)) if rules.laws.kind.shape[0] > 0 else lacks
 
 
 @compiled

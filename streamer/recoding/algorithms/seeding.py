@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, ncp_term
+from streamer.kernels.distributions import PER_ROW
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
@@ -48,7 +49,6 @@ from streamer.recoding.algorithms.group_index import (
     discount_group,
     groups_of,
     join,
-    laws_lack,
     leave_out,
     members_of,
     nearest_by,
@@ -59,6 +59,7 @@ from streamer.recoding.algorithms.group_index import (
     rise_bound,
     rows_with,
     search_for,
+    short_together,
     unite,
     visit_children,
 )
@@ -94,7 +95,9 @@ class _Merging(NamedTuple):
 def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
     """The least number of rows that a slot's group still needs to hold."""
     lacks = rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
-    return max(lacks, laws_lack(task, groups, slot, -1, -1)) if task.rules.laws.kind.shape[0] > 0 else lacks
+    if task.rules.laws.kind.shape[0] == 0:
+        return lacks
+    return max(lacks, -(-short_together(task, groups, slot, -1, -1) // PER_ROW))
 
 
 def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
@@ -120,9 +123,13 @@ def _unload(task: Task, codes: Ints, n: int) -> None:
 
 
 def _fit(
-    task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
-) -> bool:
-    """True if the loaded slot, with n codes, and another may be merged."""
+    task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool,
+    short: int,
+) -> bool:  # fmt: skip
+    """True if the loaded slot, with n codes, and another may be merged.
+
+    short: by how much the one whose turn it is misses the laws; if strict, both together must miss them by no more.
+    """
     rules, top, n_distinct = task.rules, task.scratch.top, task.scratch.n_distinct  # overwritten, emptied by the caller
     for i in range(top.shape[0]):
         top[i] = max(counts.top[other, i], counts.top[loaded, i])
@@ -135,12 +142,12 @@ def _fit(
         else:
             top[i] = max(top[i], there + task.scratch.counts[i, code])
     size = groups.rows[loaded] + groups.rows[other]
-    together = laws_lack(task, groups, loaded, other, -1) if rules.laws.kind.shape[0] > 0 else 0
     if not strict:
         apart = _lacking(task, groups, counts, loaded) + _lacking(task, groups, counts, other)
-        return max(together, rows_lacking(rules, size, top, n_distinct)) < apart
-    if together > 0 and together >= laws_lack(task, groups, loaded, -1, -1):
-        return False
+        together = rows_lacking(rules, size, top, n_distinct)
+        if together < apart and rules.laws.kind.shape[0] > 0:
+            together = max(together, -(-short_together(task, groups, loaded, other, -1) // PER_ROW))
+        return together < apart
     free = max(task.rows_min - size, 0)
     for i in range(top.shape[0]):
         missing = rules.distinct[i] - n_distinct[i]
@@ -151,7 +158,7 @@ def _fit(
         most = max((size + free) * rules.numerator[i] // rules.denominator[i], wanted)
         if top[i] > most:
             return False
-    return True
+    return rules.laws.kind.shape[0] == 0 or short_together(task, groups, loaded, other, -1) <= short
 
 
 def _partner(
@@ -167,6 +174,7 @@ def _partner(
     stack, bounds = search
     visits_max = max(VISITS_MIN, min(VISITS_MAX, ROWS_COUNTED // rows))
     visits, n_codes = 0, -1  # -1: this slot is not loaded
+    short = short_together(task, groups, slot, -1, -1) if task.rules.laws.kind.shape[0] > 0 else 0
     best, least, closest, closest_rise = -1, np.inf, -1, np.inf
     depth = begin_search(stack, w, slot)
     for i in range(depth):
@@ -193,12 +201,12 @@ def _partner(
                 _unload(task, codes, n_codes)
                 n_codes = -1
             n_others = _load(task, groups, other, others)
-            fitting = _fit(task, groups, counts, other, n_others, others, slot, strict)
+            fitting = _fit(task, groups, counts, other, n_others, others, slot, strict, short)
             _unload(task, others, n_others)
         else:
             if n_codes < 0:
                 n_codes = _load(task, groups, slot, codes)
-            fitting = _fit(task, groups, counts, slot, n_codes, codes, other, strict)
+            fitting = _fit(task, groups, counts, slot, n_codes, codes, other, strict, short)
         if fitting:
             best, least = other, more
     if n_codes >= 0:
