@@ -143,7 +143,7 @@ def _away_in_order(laws: Laws, law: int, counts: Ints, size: int) -> int:
 
 @compiled
 def shortage_by_group(laws: Laws, law: int, begins: Ints, codes: Ints, rows: Ints, sizes: Ints) -> Ints:
-    """By how much each of g groups misses a law, (g,); the codes and rows (e,) of a group begin at begins[i], (g + 1,)."""
+    """By how much each of g groups misses a law, (g,); its codes and rows (e,) begin at begins[i]."""
     counts, found = np.zeros(_n_codes(codes), np.int64), np.zeros(sizes.shape[0], np.int64)
     for g in range(sizes.shape[0]):
         here = codes[begins[g] : begins[g + 1]]

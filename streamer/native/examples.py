@@ -73,7 +73,8 @@ def _tables() -> Iterator[Microdata]:
     near = DistributionDemands(Decimal("1.5"), (Decimal(9), K), Decimal("0.9"))
     for diversity, individual, distribution in (
         (Diversity(), None, None),
-        (Diversity(l=K, beta=Decimal("0.9")), None, near),
+        (Diversity(l=K, beta=Decimal("0.9")), None, None),
+        (Diversity(), None, near),
         (Diversity(), "who", None),
     ):
         kept = replace(plain.kept[0], distribution=distribution)

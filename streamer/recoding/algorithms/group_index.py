@@ -23,9 +23,10 @@ import numpy as np
 
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.counts import CountTable, count_in, count_of, count_out
+from streamer.kernels.distributions import shortage
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import Rules, add, remove, short_of_laws
+from streamer.privacy.compiled import Rules
 from streamer.progress import OnProgress, pieces
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, remove_bundle, rows_in
 from streamer.table.arrays import Bools, Floats, Ints
@@ -264,33 +265,51 @@ def discount_group(task: Task, groups: Groups, slot: int) -> None:
         bundle = groups.next[bundle]
 
 
-def short_together(task: Task, groups: Groups, slot: int, other: int, bundle: int) -> int:
+def short_together(task: Task, groups: Groups, counts: SubjectCounts, slot: int, other: int, bundle: int) -> int:
     """By how much a slot, another one and a bundle together miss the laws; -1: without the slot, or the bundle."""
-    _count_aside(task, groups, slot, False)
-    if other >= 0:
-        _count_aside(task, groups, other, False)
-    if bundle >= 0:
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            add(task.rules, task.aside, row)
-    short = short_of_laws(task.rules, task.aside)
-    if bundle >= 0:
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            remove(task.rules, task.aside, row)
-    if other >= 0:
-        _count_aside(task, groups, other, True)
-    _count_aside(task, groups, slot, True)
-    return short
+    most, size = 0, groups.rows[slot] + (groups.rows[other] if other >= 0 else 0)
+    begin = task.bundles.begin[bundle] if bundle >= 0 else 0
+    end = task.bundles.end[bundle] if bundle >= 0 else 0
+    for law in range(task.rules.laws.kind.shape[0]):
+        i = task.rules.laws.subject[law]
+        n = _count_aside(task, groups, counts, slot, i, 0)
+        if other >= 0:
+            n = _count_aside(task, groups, counts, other, i, n)
+        for row in range(begin, end):
+            n = _count_code(task, i, task.rules.subjects[row, i], 1, n)
+        codes, present = task.aside.counts[i], task.aside.present[i]
+        most = max(most, shortage(task.rules.laws, law, codes, present, n, size + end - begin))
+        for at in range(n):
+            codes[present[at]] = 0
+    return most
 
 
-def _count_aside(task: Task, groups: Groups, slot: int, back: bool) -> None:
+@inlined
+def _count_code(task: Task, i: int, code: int, rows: int, n: int) -> int:
+    """Counts rows with a code of subject i aside; returns how many codes are there, which were n."""
+    if rows == 0 or code == task.rules.uncounted[i]:
+        return n
+    if task.aside.counts[i, code] == 0:
+        task.aside.present[i, n] = code
+        n += 1
+    task.aside.counts[i, code] += rows
+    return n
+
+
+def _count_aside(task: Task, groups: Groups, counts: SubjectCounts, slot: int, i: int, n: int) -> int:
+    """Counts a slot's codes of subject i aside: code by code or row by row, whichever are fewer."""
+    last = i + 1 < counts.first.shape[0]
+    n_codes = (counts.first[i + 1] if last else counts.n_codes[0]) - counts.first[i]
+    if n_codes < groups.rows[slot]:
+        for code in range(n_codes):
+            n = _count_code(task, i, code, rows_with(counts, slot, i, code), n)
+        return n
     bundle = groups.first[slot]
     while bundle >= 0:
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            if back:
-                remove(task.rules, task.aside, row)
-            else:
-                add(task.rules, task.aside, row)
+            n = _count_code(task, i, task.rules.subjects[row, i], 1, n)
         bundle = groups.next[bundle]
+    return n
 
 
 def members_of(groups: Groups, slot: int) -> Ints:
@@ -414,7 +433,7 @@ def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, 
 
     Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more. Laws are asked.
     """
-    if task.rules.laws.kind.shape[0] > 0 and short_together(task, groups, slot, -1, bundle) > 0:
+    if task.rules.laws.kind.shape[0] > 0 and short_together(task, groups, counts, slot, -1, bundle) > 0:
         return False
     begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
     rows = groups.rows[slot] + end - begin

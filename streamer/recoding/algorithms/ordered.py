@@ -27,6 +27,7 @@ from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
+from streamer.privacy.distributions import Recursive
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import (
@@ -98,6 +99,8 @@ by moves than segments do, so they win in the end even if they begin with a high
 
 SEED_ROOM = 2
 """Seeded groups may come to this multiple of the fewest rows: sweeps cut them where that pays."""
+
+SEEDED_UP_TO = 2
 
 LEAVING = 4
 """Rows are left out in this number of turns: after the first, sweeps find groups for the others that need fewer."""
@@ -626,6 +629,8 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     beginning = part_of(options.on_progress, 0.0, BEGUN)
     if set(model.subjects) <= {INDIVIDUAL}:
         starts = _starts_of_rows(microdata, model, rows, task, beginning)
+    elif (start := _start_of_large_groups(microdata, model, rows, task, beginning)) is not None:
+        starts = [start]
     else:
         starts = [exchanging(task, beginning)[1]]
         if len(rows) < FEW_GROUPS * task.rows_min:
@@ -701,6 +706,24 @@ def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, 
         return [next(qi_group for loss, qi_group in found if loss == least)]
     # ways that lose exactly the same have found the same groups: one of them is swept
     return list({loss: qi_group for loss, qi_group in found[::-1] if loss <= LITTLE_MORE * least}.values())
+
+
+def _start_of_large_groups(
+    microdata: Microdata, model: Model, rows: Ints, task: Task, on_progress: OnProgress
+) -> Ints | None:
+    """Segments, or what `bottom-up` finds, after exchanges, (m,), if laws about distributions ask for large groups.
+
+    Seeds then search in vain. None: no law is of that kind, or segments have up to SEEDED_UP_TO times the fewest rows.
+    """
+    if all(isinstance(law, Recursive) for law in model.laws):
+        return None
+    _, segment = segmented(task, SHARPNESS[0])
+    if len(rows) <= SEEDED_UP_TO * task.rows_min * (int(segment.max()) + 1):
+        return None
+    on_progress(0.2)
+    found = segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
+    both = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in found)
+    return min(both, key=lambda one: one[0])[1]
 
 
 def _last_sweeps(task: Task, refine: int) -> tuple[int, int, int]:

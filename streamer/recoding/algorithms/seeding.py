@@ -97,7 +97,7 @@ def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> in
     lacks = rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
     if task.rules.laws.kind.shape[0] == 0:
         return lacks
-    return max(lacks, -(-short_together(task, groups, slot, -1, -1) // PER_ROW))
+    return max(lacks, -(-short_together(task, groups, counts, slot, -1, -1) // PER_ROW))
 
 
 def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
@@ -146,7 +146,7 @@ def _fit(
         apart = _lacking(task, groups, counts, loaded) + _lacking(task, groups, counts, other)
         together = rows_lacking(rules, size, top, n_distinct)
         if together < apart and rules.laws.kind.shape[0] > 0:
-            together = max(together, -(-short_together(task, groups, loaded, other, -1) // PER_ROW))
+            together = max(together, -(-short_together(task, groups, counts, loaded, other, -1) // PER_ROW))
         return together < apart
     free = max(task.rows_min - size, 0)
     for i in range(top.shape[0]):
@@ -158,7 +158,7 @@ def _fit(
         most = max((size + free) * rules.numerator[i] // rules.denominator[i], wanted)
         if top[i] > most:
             return False
-    return rules.laws.kind.shape[0] == 0 or short_together(task, groups, loaded, other, -1) <= short
+    return rules.laws.kind.shape[0] == 0 or short_together(task, groups, counts, loaded, other, -1) <= short
 
 
 def _partner(
@@ -174,7 +174,7 @@ def _partner(
     stack, bounds = search
     visits_max = max(VISITS_MIN, min(VISITS_MAX, ROWS_COUNTED // rows))
     visits, n_codes = 0, -1  # -1: this slot is not loaded
-    short = short_together(task, groups, slot, -1, -1) if task.rules.laws.kind.shape[0] > 0 else 0
+    short = short_together(task, groups, counts, slot, -1, -1) if task.rules.laws.kind.shape[0] > 0 else 0
     best, least, closest, closest_rise = -1, np.inf, -1, np.inf
     depth = begin_search(stack, w, slot)
     for i in range(depth):
