@@ -8,6 +8,7 @@ operating system, and passed to pure functions."""
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from math import nan
@@ -173,46 +174,56 @@ def _computable(cells: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _in_types_of_source(published: pd.DataFrame, table: Table, source: pd.DataFrame) -> pd.DataFrame:
-    """The published table in pandas' own types of the source, if they hold the same: nullable ones, texts, categories,
-    dates in its time zone."""
+    """The published table in pandas' own types of the source: nullable ones, texts, categories, dates in its zone."""
     for attribute in table.attributes:
-        kind, labels = source[attribute.name].dtype, None
+        kind = source[attribute.name].dtype
         if isinstance(attribute, CategoricalAttribute):
             leaves = attribute.hierarchy.interval_of
-            labels = sorted(published[attribute.name].unique(), key=leaves.__getitem__)
+            cells = published[attribute.name]
+            labels = sorted(cells.unique(), key=leaves.__getitem__)
+            published[attribute.name] = _as_texts(cells, kind, labels, is_ordered=False)
+            continue
         for name in attribute_columns(attribute):
-            published[name] = _as_source(published[name], kind, labels)
+            published[name] = _as_numbers(published[name], kind)
     for column in table.kept:
-        published[column.name] = _as_source(published[column.name], source[column.name].dtype, None)
+        kind, cells = source[column.name].dtype, published[column.name]
+        if all(isinstance(cell, str) or cell is None for cell in cells.unique()):
+            values = cells.dropna().unique().tolist()
+            levels = [one for one in getattr(kind, "categories", ()) if one in values] if kind == "category" else []
+            is_ordered = bool(getattr(kind, "ordered", False)) and len(levels) == len(values)
+            cells = _as_texts(cells, kind, levels if is_ordered else sorted(values), is_ordered)
+            published[column.name] = _as_moments(cells, kind) if column.hierarchy is None else cells
+        else:
+            published[column.name] = _as_numbers(cells, kind)
     return published
 
 
-def _as_source(cells: pd.Series[Any], kind: Any, labels: list[str] | None) -> pd.Series[Any]:
-    """A published column in the type of its source, or as it is; labels: of a quasi-identifier, in their order."""
-    are_texts = all(isinstance(cell, str) or cell is None for cell in cells.unique())
-    if isinstance(kind, pd.CategoricalDtype) and are_texts:
-        shown = set(cells.dropna())
-        used = [level for level in kind.categories if level in shown] if labels is None else labels
-        others = sorted(shown.difference(used))
-        return cells.astype(pd.CategoricalDtype([*used, *others], kind.ordered and labels is None and not others))
-    if isinstance(kind, pd.StringDtype) and kind.na_value is pd.NA and are_texts:
-        return cells.astype(kind)
+def _as_texts(cells: pd.Series[Any], kind: Any, labels: list[str], is_ordered: bool) -> pd.Series[Any]:
+    """Texts as categories of what is published, or in the source's type of texts. An order that nobody meant is not
+    taken over: it may be that of the rows."""
+    if isinstance(kind, pd.CategoricalDtype):
+        return cells.astype(pd.CategoricalDtype(labels, is_ordered))
+    return cells.astype(kind) if isinstance(kind, pd.StringDtype) and kind.na_value is pd.NA else cells
+
+
+def _as_numbers(cells: pd.Series[Any], kind: Any) -> pd.Series[Any]:
+    """Numbers and booleans that may be NA if the source's may, moments in its time zone."""
     if kind.name.startswith(("Int", "UInt", "Float", "boolean")) and is_numeric_dtype(cells.dtype):
-        name = "boolean" if is_bool_dtype(cells.dtype) else f"{kind.name.strip('U0123456789')}64"
+        is_float = kind.name.startswith("Float") or cells.dtype.kind == "f"
+        name = "boolean" if is_bool_dtype(cells.dtype) else "Float64" if is_float else "Int64"
         return cells.astype(pd.api.types.pandas_dtype(name))
-    is_moment = isinstance(kind, np.dtype | pd.DatetimeTZDtype) and kind.kind == "M"
-    return _moments_as_source(cells, kind, are_texts) if is_moment else cells
-
-
-def _moments_as_source(cells: pd.Series[Any], kind: Any, are_texts: bool) -> pd.Series[Any]:
-    """Moments in the source's time zone, if it has one; texts of them in the source's own type."""
     zone = getattr(kind, "tz", None)
-    if not are_texts:
-        return cells.dt.tz_convert(zone) if zone and getattr(cells.dtype, "tz", None) else cells
-    try:
-        return pd.to_datetime(cells, format="ISO8601", utc=True).dt.tz_convert(zone).astype(kind)
-    except ValueError:  # a label, or a moment that the type has not
+    return cells.dt.tz_convert(zone) if zone and isinstance(cells.dtype, pd.DatetimeTZDtype) else cells
+
+
+def _as_moments(cells: pd.Series[Any], kind: Any) -> pd.Series[Any]:
+    """Texts of moments in the source's own type of moments, if it is one and has them all."""
+    if not isinstance(kind, np.dtype | pd.DatetimeTZDtype) or kind.kind != "M":
         return cells
+    with suppress(ValueError):
+        moments = pd.to_datetime(cells, format="ISO8601", utc=True)
+        return moments.dt.tz_convert(getattr(kind, "tz", None)).astype(kind)
+    return cells
 
 
 def with_intervals(published: pd.DataFrame, table: Table) -> pd.DataFrame:

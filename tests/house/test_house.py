@@ -61,7 +61,15 @@ RECODING = (
 # Where the wings meet, then the loading of tables, the erasure of rows and the audit of what is published, then the
 # commands and the agents, which know nothing of each other.
 MEETING = ("streamer.native.examples", "streamer.native.build", "streamer.grouping", "streamer.worker")
-ABOVE = (*MEETING, "streamer.loading", "streamer.erasure", "streamer.audit", "streamer.checking", "streamer.cli", "agents")
+ABOVE = (
+    *MEETING,
+    "streamer.loading",
+    "streamer.erasure",
+    "streamer.audit",
+    "streamer.checking",
+    "streamer.cli",
+    "agents",
+)
 
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (

@@ -81,7 +81,9 @@ def test_audit_is_a_call_and_a_room_whichever_is_asked_for_first() -> None:
     calls = ("import streamer; streamer.audit", "import streamer.audit.found, streamer; streamer.audit.found.KINDS")
     for first in calls:
         program = f"{first}\ntry: streamer.audit([], {{}})\nexcept streamer.errors.StreamerError: print('called')"
-        ran = subprocess.run([sys.executable, "-c", f"import streamer.errors; {program}"], capture_output=True, text=True)
+        ran = subprocess.run(
+            [sys.executable, "-c", f"import streamer.errors; {program}"], capture_output=True, text=True
+        )
         assert ran.stdout == "called\n", ran.stderr
 
 
