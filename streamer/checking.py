@@ -5,14 +5,15 @@ Publishes nothing, shows no value. Both wings meet here: what whole tables publi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from streamer.errors import FLAG, ConfigError, require_type
 from streamer.incremental.connect.sql_tables import sql_warnings
@@ -38,17 +39,13 @@ from streamer.table.codes import (
     moment_text,
 )
 from streamer.table.data_warnings import RefusedRow
-from streamer.table.encode import EncodedColumns, Encoder
-from streamer.table.given_frame import require_frame, with_index, without_absent_key
+from streamer.table.encode import EncodedColumns, Encoder, require_frame, with_index, without_absent_key
 from streamer.table.hierarchy import labels_beside_their_leaves
 from streamer.table.microdata import INDIVIDUAL, Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, SealedRules, Table
 from streamer.table.yaml.loading import Named, hidden_columns, table_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS_TRIED_MAX = 100_000  # accepted rows from which costs are computed, the first ones
 
@@ -57,53 +54,18 @@ ROWS_TRIED_MAX = 100_000  # accepted rows from which costs are computed, the fir
 
 @dataclass(frozen=True, repr=False)
 class Checked(Shown):
-    """What a table means, and what it would do to some rows.
+    """What a table means, and what it would do to some rows; facts: as `streamer check --data --json` prints them.
 
-    facts: as `streamer check --data --json` prints them. refused: the rows that would be refused, without their values.
+    accepted: how many rows the table takes. refused: the others, without their values. costs: by k the QI groups and
+    the loss (NCP), or why it cannot hold; empty if it was not tried.
     """
 
     facts: Mapping[str, Any]
+    accepted: int
     refused: Sequence[RefusedRow]
-
-    @property
-    def ok(self) -> bool:
-        """True if a row would be accepted."""
-        return self.accepted > 0
-
-    @property
-    def rows(self) -> int:
-        """The rows that were looked at."""
-        return int(self.facts["data"]["rows"])
-
-    @property
-    def accepted(self) -> int:
-        """How many of them would be accepted."""
-        return int(self.facts["data"]["accepted"])
-
-    @property
-    def cautions(self) -> list[str]:
-        """What would be wrong with the published table, a sentence each."""
-        return list(self.facts["data"]["cautions"])
-
-    @property
-    def warnings(self) -> list[str]:
-        """What to look at in the rows and in the table."""
-        return [*self.facts["data"]["warnings"], *self.facts["warnings"]]
-
-    @property
-    def hidden_columns(self) -> list[str]:
-        """The columns that are never published."""
-        return list(self.facts["data"]["hidden_columns"])
-
-    @property
-    def costs(self) -> pd.DataFrame:
-        """What each k would cost, by k: QI groups and loss (NCP), or why it cannot hold. Empty if it was not tried."""
-        import pandas as pd
-
-        tried = self.facts["data"]["costs"]
-        shown = ("k", "groups", "ncp", "cannot")
-        rows = [{name: one.get(name) for name in shown} for one in (tried["k"] if tried else ())]
-        return pd.DataFrame(rows, columns=shown).set_index("k")
+    cautions: Sequence[str]
+    warnings: Sequence[str]
+    costs: pd.DataFrame
 
     def lines(self) -> Iterator[Shape]:
         return lines_of(self.facts)
@@ -114,7 +76,7 @@ def check(frame: pd.DataFrame, table: Named, *, costs: bool = True) -> Checked:
 
     table: a Table, a table.yaml, a directory that holds one, or a dict of its settings, such as `init` drafts. costs:
     also try other k and other grids, which may take minutes for a large frame. The answer prints what the command
-    prints, and holds it as `rows`, `accepted`, `refused`, `warnings`, `cautions`, `costs` (a DataFrame by k), `facts`.
+    prints, and holds it as `accepted`, `refused`, `warnings`, `cautions`, `costs` (a DataFrame by k) and `facts`.
 
     Raises ConfigError for a table, or a DataFrame, that cannot be used at all; UsageError for an argument of the wrong
     type. A row that the table refuses is counted, not raised.
@@ -122,21 +84,22 @@ def check(frame: pd.DataFrame, table: Named, *, costs: bool = True) -> Checked:
     require_frame("check", frame)
     require_type("costs", costs, FLAG)
     schema = table_of(table, needs_key=False)
-    facts, refused = describe(schema), list[RefusedRow]()
-    facts["data"] = try_data(schema, with_index(frame, schema), not costs, Stopwatch().stage, refused.extend)
-    return Checked({"ok": facts["data"]["accepted"] > 0, **facts}, refused)
+    facts = describe(schema)
+    data, refused = try_data(schema, with_index(frame, schema), not costs, Stopwatch().stage)
+    columns = ("k", "groups", "ncp", "cannot")
+    tried = [{name: one.get(name) for name in columns} for one in (data["costs"] or {"k": ()})["k"]]
+    return Checked(
+        {"ok": data["accepted"] > 0, **facts, "data": data}, data["accepted"], refused, data["cautions"],
+        [*data["warnings"], *facts["warnings"]], pd.DataFrame(tried, columns=columns).set_index("k"),
+    )  # fmt: skip
 
 
 def try_data(
-    table: Table,
-    frame: pd.DataFrame,
-    no_costs: bool,
-    stage: Stage,
-    take_refused: Callable[[Sequence[RefusedRow]], None],
-) -> dict[str, Any]:
-    """Tries rows; returns counts, shares and column names.
+    table: Table, frame: pd.DataFrame, no_costs: bool, stage: Stage
+) -> tuple[dict[str, Any], list[RefusedRow]]:
+    """Tries rows; returns counts, shares and column names, and the rows that would be refused.
 
-    no_costs: do not try other k and grids. take_refused: is told which rows would be refused, before anything else.
+    no_costs: do not try other k and grids.
     """
     about_key = [*_key_missing(table, frame)]
     table, model = without_absent_key(table, frame.columns), model_of(table)
@@ -145,7 +108,6 @@ def try_data(
     with stage("encode"):
         left = data_warnings.without_refused(frame, refused)
         accepted = Encoder(table).columns(left)
-    take_refused(refused)
     n, whole = len(accepted), microdata_of_columns(table, accepted)
     individuals = n if whole.individuals is None else int(whole.individuals.max(initial=-1)) + 1
     used = whole.rows(np.arange(min(n, ROWS_TRIED_MAX)))
@@ -160,7 +122,7 @@ def try_data(
         with stage("try") as on_progress:
             tried = costs_of(used, on_progress)
     unlisted = data_warnings.unknown_category_rows(table, left)
-    return {
+    found = {
         "rows": len(frame),
         "accepted": n,
         "hidden_columns": hidden_columns(table, frame.columns),
@@ -179,6 +141,7 @@ def try_data(
         **published._asdict(),
         "costs": tried,
     }
+    return found, refused
 
 
 def _cautions(table: Table, microdata: Microdata, left: pd.DataFrame) -> Cautions:

@@ -26,7 +26,7 @@ from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import Measures
 from streamer.recoding.report.cautions import cautions
-from streamer.table.given_frame import without_absent_key
+from streamer.table.encode import without_absent_key
 from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import Named, table_of
 from streamer.uninterrupted import cleaned_up

@@ -1,8 +1,7 @@
-"""What published tables give away to somebody who keeps all releases.
+"""The audit: finds out what all releases of an anonymous table tell together.
 
-`streamer.audit(releases, table)` is `streamer.audit.releases.audit`, whose help says more: releases is a list of
-(published, source, index), as `published, index = streamer.anonymize(source, table, return_index=True)` gives them. The
-answer prints how many sensitive values can be known for certain, and how good the best guess is.
+`streamer.audit(releases, table)` calls `streamer.audit.releases.audit`, whose help says more. releases: a list of
+(published, source, index), as `published, index = streamer.anonymize(source, table, return_index=True)` gives them.
 """
 
 from __future__ import annotations

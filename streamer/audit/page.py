@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamer.audit.found import BARS, Found
-from streamer.recoding.report.charts import course, histogram
-from streamer.recoding.report.page import Provenance, percent, rendered
+from streamer.recoding.report.page import Provenance, course, histogram, percent, rendered
 
 LINE_POINTS_MAX = 600  # of a line in a picture
 

@@ -16,11 +16,11 @@ import pandas as pd
 from streamer.audit.found import Found, Happened, HistoryAudit, bound_of, found_lines, judged
 from streamer.audit.history import GroupFact
 from streamer.audit.live import Place, require_sensitive
-from streamer.errors import FLAG, NUMBER, UsageError, require_type
+from streamer.errors import NUMBER, UsageError, require_type
 from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.verification import rows_behind, verify
-from streamer.recoding.report.charts import course
+from streamer.recoding.report.page import course
 from streamer.shown import Picture, Shape, Shown
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -51,50 +51,45 @@ def audit(
     table: Named,
     *,
     bound: float | None = None,
-    persistent: bool = False,
-    raw: bool = False,
 ) -> Audited:
     """What releases of one table give away to somebody who keeps all of them, and knows all but sensitive values.
 
     releases: in their order, what was published, the DataFrame that it was made of, and the index between them, as
     `published, index = anonymize(frame, table, return_index=True)` gives it. People are told apart from release to
     release by the table's key, so each DataFrame needs it. bound: the chance of a right guess that is allowed; None:
-    the table's least beta, if any. persistent: the adversary knows that who comes back has the value that she had.
-    raw: examples show keys and values, for those who may see the rows. Logs of a stream: `streamer audit`.
+    the table's least beta, if any. Logs of a stream: `streamer audit`.
 
-    The answer prints what the command prints; `ok`, `facts` and `found` hold it. Raises LawViolated if a release is
+    The answer prints what the command prints, and names people by the number of the row that they came with; `ok`, `facts` and `found` hold it. Raises LawViolated if a release is
     not what its index says, ConfigError for a table or a source that cannot be used, UsageError for an argument.
     """
     schema = table_of(table)
     require_sensitive(schema)
     require_type("bound", bound, NUMBER, or_none=True)
-    require_type("persistent", persistent, FLAG)
-    require_type("raw", raw, FLAG)
-    parts = [_release_of(one) for one in releases] if isinstance(releases, list | tuple) else []
-    if not parts:
-        raise UsageError("releases must be a list of (published, source, index), the first release first")
-    history, numbers = ReleasesAudit(schema, persistent), dict[str, int]()
-    for published, source, index in parts:
+    if not isinstance(releases, list | tuple) or not releases or not all(map(_is_release, releases)):
+        raise UsageError("releases must be a list of (published, source, index): two DataFrames and the index's Series")
+    history, numbers = ReleasesAudit(schema, persistent=False), dict[str, int]()
+    for published, source, index in releases:
         verify(published, schema, source=source, index=index)
         if missing := [name for name in schema.source_key if name not in {*source.columns, *source.index.names}]:
             raise UsageError(f"audit: a source has no column {missing[0]!r}, the key, which tells people apart")
-        history.add(*rows_behind(schema, source, index))
-    found = history.found(lambda source_key: str(numbers.setdefault(source_key, len(numbers) + 1)), raw)
+        rows, places = rows_behind(schema, source, index)
+        history.add(rows, places)
+        for source_key in rows:
+            numbers.setdefault(source_key, len(numbers) + 1)
+    found = history.found(lambda source_key: str(numbers[source_key]))
     limit = bound_of(schema) if bound is None else float(bound)
-    return Audited(found, {"table": schema.name, "releases": len(parts), **judged(found, limit, none_known=False)})
+    return Audited(found, {"table": schema.name, "releases": len(releases), **judged(found, limit, none_known=False)})
 
 
-def _release_of(one: object) -> tuple[pd.DataFrame, pd.DataFrame, pd.Series[Any]]:
+def _is_release(one: object) -> bool:
     kinds = (pd.DataFrame, pd.DataFrame, pd.Series)
-    if not isinstance(one, list | tuple) or len(one) != 3 or not all(map(isinstance, one, kinds)):
-        raise UsageError("a release is (published, source, index): two DataFrames and the Series of return_index=True")
-    return one[0], one[1], one[2]
+    return isinstance(one, list | tuple) and len(one) == len(kinds) and all(map(isinstance, one, kinds))
 
 
 class ReleasesAudit(HistoryAudit):
     """Takes whole tables, one after the other, and whose rows they are made of."""
 
-    def __init__(self, table: Table, persistent: bool = False) -> None:
+    def __init__(self, table: Table, persistent: bool) -> None:
         super().__init__(table, persistent)
         self._places: dict[str, Place] = {}
         self._released = 0

@@ -24,8 +24,7 @@ from streamer.incremental.message_files import read_files
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
 from streamer.shown import Shape, Shown, named
-from streamer.table.encode import Encoder
-from streamer.table.given_frame import require_frame, with_index, without_absent_key
+from streamer.table.encode import Encoder, require_frame, with_index, without_absent_key
 from streamer.table.published.from_frame import rows_of_frame
 from streamer.table.published.rows import parse_qi_group
 from streamer.table.row import Row

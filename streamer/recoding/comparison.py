@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from streamer.errors import NUMBER, WHOLE_NUMBER, UsageError, require_type
+from streamer.errors import A_TEXT, NUMBER, WHOLE_NUMBER, UsageError, require_type
 from streamer.privacy.models import Model, model_of, words
 from streamer.progress import Stopwatch
 from streamer.recoding.algorithms.catalog import (
@@ -28,8 +28,7 @@ from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.shown import Grid, Shape, Shown, figure, plural
-from streamer.table.encode import Encoder
-from streamer.table.given_frame import require_frame, with_index, without_absent_key
+from streamer.table.encode import Encoder, require_frame, with_index, without_absent_key
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.yaml.loading import Named, table_of
 
@@ -39,27 +38,17 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """What each algorithm costs and risks; facts: as `streamer compare --json` prints them."""
+    """What each algorithm costs and risks; facts: as `streamer compare --json` prints them.
+
+    frame: by algorithm every measure, the seconds that it took, and why it cannot do this, None: it can.
+    """
 
     facts: Mapping[str, Any]
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """By algorithm: every measure, the seconds that it took, and why it cannot do this (None: it can)."""
-        rows = {
-            one["name"]: {
-                **one.get("measures", {}),
-                "seconds": one.get("seconds"),
-                "cannot": one.get("cannot", [None])[0],
-            }
-            for one in self.facts["algorithms"]
-        }
-        frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*WHAT, "seconds", "cannot"])
-        return frame.rename_axis("algorithm")
+    frame: pd.DataFrame
 
     @property
     def best(self) -> str:
-        """The algorithm that loses the least (NCP)."""
+        """The algorithm that loses the least (NCP). Raises UsageError if none can do it."""
         return best_of(self.facts["algorithms"])
 
     def lines(self) -> Iterator[Shape]:
@@ -73,15 +62,13 @@ def compare(
     k: int | None = None,
     algorithms: Sequence[str] | None = None,
     suppression: float | Decimal = 0.0,
-    refine: int = 0,
-    seed: int | None = None,
 ) -> Comparison:
     """What each algorithm would make of a DataFrame of people, as `streamer compare` says it; publishes nothing.
 
     table: a Table, a table.yaml, a directory that holds one, or a dict of its settings, such as `init` drafts. k:
-    instead of the table's own. algorithms: their names; None: all. suppression, refine: for those that know them. The
-    answer prints the command's table; its `frame` is a DataFrame with every measure by algorithm, its `best` the
-    algorithm that loses the least.
+    instead of the table's own. algorithms: their names; None: all. suppression: for those that know it. The answer
+    prints the command's table; its `frame` is a DataFrame with every measure by algorithm, its `best` the algorithm
+    that loses the least.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     argument of the wrong type or value.
@@ -89,26 +76,19 @@ def compare(
     require_frame("compare", frame)
     require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
-    require_type("refine", refine, WHOLE_NUMBER)
-    require_type("seed", seed, WHOLE_NUMBER, or_none=True)
-    chosen = _chosen(algorithms)
-    schema, options = with_k(table_of(table, needs_key=False), k), checked_options(suppression, refine, seed=seed)
+    if algorithms is not None and (not isinstance(algorithms, list | tuple) or not algorithms):
+        raise UsageError("algorithms must be a list of names, such as ['ordered', 'mondrian'], or None for all")
+    for name in algorithms or ():
+        require_type("algorithms", name, A_TEXT)
+    chosen = list(ALGORITHMS.values()) if algorithms is None else list(map(algorithm_named, algorithms))
+    schema, options = with_k(table_of(table, needs_key=False), k), checked_options(suppression)
     people = with_index(frame, schema)
     schema = without_absent_key(schema, people.columns)
-    microdata = microdata_of_columns(schema, Encoder(schema).columns(people))
-    return Comparison(compared(microdata, options, Stopwatch(), chosen))
-
-
-def _chosen(algorithms: object) -> list[Algorithm]:
-    if algorithms is None:
-        return list(ALGORITHMS.values())
-    if (
-        not isinstance(algorithms, list | tuple)
-        or not algorithms
-        or not all(isinstance(one, str) for one in algorithms)
-    ):
-        raise UsageError("algorithms must be a list of names, such as ['ordered', 'mondrian'], or None for all")
-    return [algorithm_named(name) for name in algorithms]
+    facts = compared(microdata_of_columns(schema, Encoder(schema).columns(people)), options, Stopwatch(), chosen)
+    columns = ["algorithm", *WHAT, "seconds", "cannot"]
+    rows = [one | one.get("measures", {}) | {"algorithm": one["name"]} for one in facts["algorithms"]]
+    rows = [one | {"cannot": one.get("cannot", [None])[0]} for one in rows]
+    return Comparison(facts, pd.DataFrame(rows, columns=columns).set_index("algorithm"))
 
 
 def compared(

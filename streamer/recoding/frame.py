@@ -30,8 +30,7 @@ from streamer.recoding.report.findings import drawn_of, findings
 from streamer.recoding.report.head import RUN, described, drawn_facts
 from streamer.table import data_warnings
 from streamer.table.codes import CategoricalAttribute
-from streamer.table.encode import Encoder
-from streamer.table.given_frame import require_frame, with_index, without_absent_key
+from streamer.table.encode import Encoder, require_frame, with_index, without_absent_key
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.rows import QI_GROUP, attribute_columns
 from streamer.table.schema import ROWS, Table

@@ -46,7 +46,7 @@ from streamer.spark import session
 from streamer.table import data_warnings
 from streamer.table.codes import Spellings
 from streamer.table.csv_files import ESCAPE, write_index
-from streamer.table.encode import Encoder
+from streamer.table.encode import Encoder, without_absent_key
 from streamer.table.files import (
     PARQUET,
     STDIN,
@@ -57,7 +57,6 @@ from streamer.table.files import (
     sha256_written,
     table_files,
 )
-from streamer.table.given_frame import without_absent_key
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, column_names

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -16,7 +14,6 @@ from streamer.cli.support.progress import stages
 from streamer.cli.support.skip_refused import skip_refused_option, write_list
 from streamer.cli.support.tables import show
 from streamer.errors import UsageError
-from streamer.table.data_warnings import RefusedRow
 from streamer.table.files import atomic_writer
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table
@@ -56,7 +53,10 @@ def command(table: str, data: RowSource | None, no_costs: bool, left_out: Path |
         with stages() as progress:
             with progress.stage("read"):
                 frame = data.rows(schema.named)
-            report["data"] = try_data(schema, frame, no_costs, progress.stage, partial(_list, left_out))
+            report["data"], refused = try_data(schema, frame, no_costs, progress.stage)
+            if left_out is not None:
+                with atomic_writer(left_out, text=True) as file:
+                    write_list(refused, file)
     is_usable = data is None or report["data"]["accepted"] > 0
     show({"ok": is_usable, **report}, lines_of(report))
     if not is_usable:
@@ -67,10 +67,3 @@ def command(table: str, data: RowSource | None, no_costs: bool, left_out: Path |
         skips = ["--skip-refused", "left-out.csv"] * bool(report["data"]["refused"])
         once = ["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--report", "report.html", *skips]
         say_next(once if skips else ["compare", "--table", table, *data.words], ["topics", "create", "--table", table])
-
-
-def _list(left_out: Path | None, refused: Sequence[RefusedRow]) -> None:
-    """Writes the list of the refused rows, if it is asked for."""
-    if left_out is not None:
-        with atomic_writer(left_out, text=True) as file:
-            write_list(refused, file)

@@ -16,9 +16,8 @@ from streamer.cli.support.tables import show
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.comparison import best_of, compared, lines_of, options_for
 from streamer.recoding.frame import checked_options, with_k
-from streamer.table.encode import Encoder
+from streamer.table.encode import Encoder, without_absent_key
 from streamer.table.files import atomic_writers
-from streamer.table.given_frame import without_absent_key
 from streamer.table.microdata import microdata_of_columns
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table

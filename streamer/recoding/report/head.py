@@ -15,8 +15,8 @@ import numpy as np
 from streamer.errors import UsageError
 from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.contract import Algorithm, Options
-from streamer.recoding.report.charts import bars, group_sizes
 from streamer.recoding.report.findings import Drawn
+from streamer.recoding.report.page import bars, group_sizes
 from streamer.shown import Picture, Shape, Shown, figure, plural
 from streamer.table.schema import LOSSY_JOIN, Table
 
@@ -29,34 +29,18 @@ RUN = "run"
 
 @dataclass(frozen=True, repr=False)
 class Report(Shown):
-    """What was published and what it cost; facts: as `streamer anonymize --json` prints them."""
+    """What was published and what it cost; facts: as `streamer anonymize --json` prints them.
+
+    measures: by name (`streamer.recoding.metrics.measures.WHAT`). losses: of each quasi-identifier, 0 exact, 1 nothing
+    left (NCP). sizes: how many QI groups have how many rows, by rows.
+    """
 
     facts: Mapping[str, Any]
-
-    @property
-    def measures(self) -> dict[str, Any]:
-        """Every measure by name (`streamer.recoding.metrics.measures.WHAT`)."""
-        return dict(self.facts["measures"])
-
-    @property
-    def cautions(self) -> list[str]:
-        """What is wrong with the published table, a sentence each; empty if nothing is known to be."""
-        return list(self.facts["cautions"])
-
-    @property
-    def to_know(self) -> list[str]:
-        """What else recipients should be told, a sentence each."""
-        return list(self.facts["to_know"])
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """The loss (NCP) of each quasi-identifier: 0 is exact values, 1 is nothing left."""
-        return dict(self.facts["losses"])
-
-    @property
-    def sizes(self) -> dict[int, int]:
-        """How many QI groups have how many rows, by rows."""
-        return dict(self.facts["sizes"])
+    measures: Mapping[str, Any]
+    cautions: Sequence[str]
+    to_know: Sequence[str]
+    losses: Mapping[str, float]
+    sizes: Mapping[int, int]
 
     def lines(self) -> Iterator[Shape]:
         yield head(self.facts)
@@ -85,7 +69,9 @@ def report(published: pd.DataFrame) -> Report:
             "report takes the DataFrame that `streamer.anonymize` returned, or a copy with its `attrs`, not"
             f" {'another one' if hasattr(published, 'attrs') else type(published).__name__}"
         )
-    return Report({name: published.attrs.get(name, facts.get(name)) for name in {**facts, **published.attrs}})
+    facts = {**facts, **{name: said for name, said in published.attrs.items() if name != RUN}}
+    own = (facts[name] for name in ("measures", "cautions", "to_know", "losses"))
+    return Report(facts, *own, dict(facts["sizes"]))
 
 
 def drawn_facts(table: Table, drawn: Drawn) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, source_key_of
 from streamer.table.draft.hints import is_no_header
 from streamer.table.draft.identifiers import identified
+from streamer.table.encode import require_frame
 from streamer.table.files import atomic_writers
-from streamer.table.given_frame import require_frame
 from streamer.table.stray_rows import said_of, stray_rows
 from streamer.table.yaml import FILE_NAME, K_MAX, K_MIN
 
@@ -206,15 +206,14 @@ def init(
     key: str | None = None,
     roles: Mapping[str, str] | None = None,
     k: int | None = None,
-    name: str = "people",
 ) -> Draft:
     """A first table for a DataFrame of people, drafted as `streamer init` drafts a table.yaml.
 
     Types, scales, obvious hierarchies and roles are guessed: look at every line of what is printed. Columns that hold
     names, numbers or addresses of people are left out (`left_out` says why). key: the column that tells rows apart, if
     no other should be taken; it is never published. roles: by column "quasi-identifier" (others may know it of a
-    person), "sensitive" (nobody should learn it) or "" (never published), where the guess is wrong. k: at least so many
-    rows are alike. name: of the table.
+    person), "sensitive" (nobody should learn it) or "" (never published), if the guess is wrong. k: at least so many
+    rows are alike.
 
     The answer is a dict that `check`, `compare` and `anonymize` take; edit it, and `write` it into a folder for the
     commands. The frame's index is a column if it has a name.
@@ -228,31 +227,31 @@ def init(
     (5, 'id', {'k': 2})
     """
     require_frame("init", frame)
-    people = _columns_of(frame)
     require_type("key", key, A_TEXT, or_none=True)
     require_type("k", k, WHOLE_NUMBER, or_none=True)
-    require_type("name", name, A_TEXT)
     if k is not None and not K_MIN <= k <= K_MAX:
         raise UsageError(f"k must be at least {K_MIN} and at most {K_MAX:,}")
-    wanted = _roles_of(roles, people)
-    found = draft_of(people, "the DataFrame", key)
-    if isinstance(found.key, str) and found.key in wanted and key is None:
-        raise UsageError(f"roles: {found.key!r} is the key, which is never published; name another column by key=")
+    found, wanted = draft_of(_columns_of(frame), "the DataFrame", key), {} if roles is None else roles
+    if not isinstance(wanted, Mapping) or not all(role in ROLES for role in wanted.values()):
+        raise UsageError("roles must be a dict by column of 'quasi-identifier', 'sensitive' or ''; or None")
     draft = found.judged(
         lambda column, texts: drafted(column.name, texts, wanted[column.name]) if column.name in wanted else column
     )
-    if refused := [one for one in draft.columns if one.role != wanted.get(one.name, one.role)]:
-        raise UsageError(f"roles: {refused[0].name!r} cannot be {wanted[refused[0].name]}: {refused[0].why}")
+    reached = {one.name: one for one in draft.columns}
+    for name, role in wanted.items():
+        if name not in reached:
+            why = "is the key, which is never published" if name == draft.key else "is no column of the DataFrame"
+            raise UsageError(f"roles: {name!r} {why}")
+        if reached[name].role != role:
+            raise UsageError(f"roles: {name!r} cannot be {role}: {reached[name].why}")
     left_out = {one.name: one.why for one in draft.columns if not one.role}
     if isinstance(draft.key, str):
         left_out[draft.key] = f"the key{f'; holds {draft.held}' if draft.held else ''}"
-    return Draft(draft.text(name, k), {one.name: one.hierarchy for one in draft.columns if one.hierarchy}, left_out)
+    return Draft(draft.text("people", k), {one.name: one.hierarchy for one in draft.columns if one.hierarchy}, left_out)
 
 
 def _columns_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The DataFrame, with the levels of its index that have names as columns. Raises UsageError for names of no use."""
-    if frame.columns.nlevels > 1:
-        raise UsageError("init takes a DataFrame with one level of columns: join the names of its levels")
     levels = [name for name in frame.index.names if name is not None]
     people = frame.reset_index(level=levels, allow_duplicates=True) if levels else frame
     if wrong := [name for name in people.columns if not isinstance(name, str)]:
@@ -261,16 +260,3 @@ def _columns_of(frame: pd.DataFrame) -> pd.DataFrame:
         twice = people.columns[people.columns.duplicated()][0]
         raise UsageError(f"init: several columns are called {twice!r}; rename all but one")
     return people
-
-
-def _roles_of(roles: object, people: pd.DataFrame) -> dict[str, str]:
-    if roles is None:
-        return {}
-    if not isinstance(roles, Mapping):
-        raise UsageError(f"roles must be a dict of roles by column or None, not {type(roles).__name__}")
-    for name, role in roles.items():
-        if name not in people.columns:
-            raise UsageError(f"roles: the DataFrame has no column {name!r}")
-        if role not in ROLES:
-            raise UsageError(f"roles: the role of {name!r} must be 'quasi-identifier', 'sensitive' or ''")
-    return dict(roles)

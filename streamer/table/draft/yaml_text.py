@@ -237,40 +237,34 @@ def edited(text: str, settings: Mapping[str, Any]) -> str:
     """A drafted table.yaml with settings that may have been edited since; a line that says the same keeps its comment.
 
     >>> text = "table: mine  # a guess\\nprivacy: {k: 5}  # usual\\n"
-    >>> print(edited(text, {"table": "mine", "privacy": {"k": 3}}), end="")
-    table: mine  # a guess
-    privacy: {k: 3}
+    >>> edited(text, {"table": "mine", "privacy": {"k": 3}})
+    'table: mine  # a guess\\nprivacy: {k: 3}\\n'
     """
-    lines, section = list[str](), ""
-    left = {name: dict(said) if isinstance(said, Mapping) else said for name, said in settings.items()}
+    if settings == settings_of(text):
+        return text
+    known: dict[tuple[str, str], str] = {}
+    lines = []
     for line in text.splitlines():
-        is_inside = line.startswith(" ")
-        if section and not is_inside:
-            lines += _lines_of(left.pop(section), "  ")
-            section = ""
-        if (parsed := yaml.load(line.strip(), yaml.BaseLoader)) is None:  # a comment
-            lines.append(line)
-            continue
-        ((name, said),) = parsed.items()
-        among = left.get(section, {}) if is_inside else left
-        if not said and isinstance(among.get(name), dict):
-            section = name
-            lines.append(line)
-        elif name in among:
-            now = among.pop(name)
-            is_same = yaml.load(_flow(now), yaml.BaseLoader) == said
-            lines += [line] if is_same else _lines_of({name: now}, "  " * is_inside)
-    return "\n".join([*lines, *_lines_of(left.pop(section, {}), "  "), *_lines_of(left, "")]) + "\n"
+        if (parsed := yaml.load(line, yaml.BaseLoader)) is None:  # a comment
+            lines.append(line.strip())
+        else:
+            known[line[: len(line) - len(line.lstrip())], repr(parsed)] = line
+    for name, said in settings.items():
+        is_block = name in ("columns", "publish") and isinstance(said, Mapping)
+        lines.append(f"{name}:" if is_block else _line(known, "", name, said))
+        lines += [_line(known, "  ", inner, one) for inner, one in said.items()] if is_block else []
+    return "\n".join(lines) + "\n"
 
 
-def _lines_of(settings: Mapping[str, Any], indent: str) -> list[str]:
-    return [f"{indent}{quoted(name)}: {_flow(said)}" for name, said in settings.items()]
+def _line(known: Mapping[tuple[str, str], str], indent: str, name: object, said: object) -> str:
+    line = f"{indent}{quoted(str(name))}: {_flow(said)}"
+    return known.get((indent, repr(yaml.load(line, yaml.BaseLoader))), line)
 
 
 def _flow(said: Any) -> str:
     """A setting as YAML on one line."""
     if isinstance(said, Mapping):
-        return f"{{{', '.join(_lines_of(said, ''))}}}"
+        return f"{{{', '.join(f'{quoted(str(name))}: {_flow(one)}' for name, one in said.items())}}}"
     if isinstance(said, list | tuple):
         return f"[{', '.join(map(_flow, said))}]"
     if isinstance(said, bool):

@@ -77,10 +77,9 @@ def test_one_who_leaves_between_two_releases_is_known() -> None:
     first = [(1, 1, "a"), (2, 1, "b"), (3, 1, "c")]
     audited = audit(released(first, first[:2]), TABLE)
     assert (audited.found.pinned, audited.found.kinds["deleted"], audited.ok) == (1, (1, 1), True)
-    assert "row 1: known from release 2 on by rebuild" in repr(audited)
+    assert "row 3: known from release 2 on by rebuild" in repr(audited)
     assert "a" not in [one.value for one in audited.found.examples]
     assert not audit(released(first, first[:2]), TABLE, bound=0.9).ok
-    assert ', "c"' in repr(audit(released(first, first[:2]), TABLE, raw=True))
 
 
 def test_a_value_that_changes_is_two_values_of_one_person() -> None:
@@ -91,9 +90,10 @@ def test_a_value_that_changes_is_two_values_of_one_person() -> None:
 
 def test_what_is_no_list_of_releases_is_refused_in_a_sentence() -> None:
     (one,) = released([(1, 1, "a"), (2, 1, "b")])
-    for wrong, says in (([], "must be a list of"), (one[0], "must be a list of"), ([one[:2]], "a release is")):
-        with pytest.raises(UsageError, match=says):
-            audit(wrong, TABLE)  # type: ignore[arg-type]
+    wrongs: list[Any] = [[], one[0], [one[:2]], [one[::-1]]]
+    for wrong in wrongs:
+        with pytest.raises(UsageError, match="releases must be a list of"):
+            audit(wrong, TABLE)
     with pytest.raises(ConfigError, match="key: is missing"):
         audit([one], {name: said for name, said in TABLE.items() if name != "key"})
     with pytest.raises(UsageError, match="has no sensitive column"):

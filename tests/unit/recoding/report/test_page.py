@@ -15,25 +15,23 @@ import pytest
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, measure, measure_joined
-from streamer.recoding.report.charts import (
-    BINS_MAX,
-    NAME_MAX,
-    SEEN_BESIDE,
-    WIDTH,
-    bars,
-    group_sizes,
-    largest_shares,
-    tradeoff,
-)
 from streamer.recoding.report.findings import drawn_of, findings, share_bins
 from streamer.recoding.report.page import (
+    BINS_MAX,
     MEANING,
+    NAME_MAX,
     OF_INDIVIDUALS,
+    SEEN_BESIDE,
+    WIDTH,
     Provenance,
     anonymize_page,
+    bars,
     chance,
     compare_page,
+    group_sizes,
+    largest_shares,
     meanings,
+    tradeoff,
     unjudged,
 )
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
