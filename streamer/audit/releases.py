@@ -59,8 +59,9 @@ def audit(
     release by the table's key, so each DataFrame needs it. bound: the chance of a right guess that is allowed; None:
     the table's least beta, if any. Logs of a stream: `streamer audit`.
 
-    The answer prints what the command prints, and names people by the number of the row that they came with; `ok`, `facts` and `found` hold it. Raises LawViolated if a release is
-    not what its index says, ConfigError for a table or a source that cannot be used, UsageError for an argument.
+    The answer prints what the command prints, and names people by the number of the row that they came with; `ok`,
+    `facts` and `found` hold it. Raises LawViolated if a release is not what its index says, ConfigError for a table or
+    a source that cannot be used, UsageError for an argument.
     """
     schema = table_of(table)
     require_sensitive(schema)

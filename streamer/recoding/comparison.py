@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from streamer.errors import A_TEXT, NUMBER, WHOLE_NUMBER, UsageError, require_type
-from streamer.privacy.models import Model, model_of, words
+from streamer.errors import A_TEXT, NUMBER, UsageError, require_type
+from streamer.privacy.models import model_of, words
 from streamer.progress import Stopwatch
 from streamer.recoding.algorithms.catalog import (
     ALGORITHMS,
@@ -46,11 +46,6 @@ class Comparison(Shown):
     facts: Mapping[str, Any]
     frame: pd.DataFrame
 
-    @property
-    def best(self) -> str:
-        """The algorithm that loses the least (NCP). Raises UsageError if none can do it."""
-        return best_of(self.facts["algorithms"])
-
     def lines(self) -> Iterator[Shape]:
         return lines_of(self.facts)
 
@@ -67,14 +62,12 @@ def compare(
 
     table: a Table, a table.yaml, a directory that holds one, or a dict of its settings, such as `init` drafts. k:
     instead of the table's own. algorithms: their names; None: all. suppression: for those that know it. The answer
-    prints the command's table; its `frame` is a DataFrame with every measure by algorithm, its `best` the algorithm
-    that loses the least.
+    prints the command's table; its `frame` is a DataFrame with every measure by algorithm.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     argument of the wrong type or value.
     """
     require_frame("compare", frame)
-    require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
     if algorithms is not None and (not isinstance(algorithms, list | tuple) or not algorithms):
         raise UsageError("algorithms must be a list of names, such as ['ordered', 'mondrian'], or None for all")
@@ -99,46 +92,28 @@ def compared(
     call: Callable[[Callable[[], Any]], Any] = lambda work: work(),
 ) -> dict[str, Any]:
     """The facts of a comparison, as plain values; call: calls work that may take long. Raises ConfigError."""
-    table, model = microdata.table, model_of(microdata.table)
+    table, model, found = microdata.table, model_of(microdata.table), list[dict[str, Any]]()
     require_possible(microdata, model)
-    found = [*_each(microdata, model, options, progress, algorithms, call)]
+    for algorithm in algorithms:
+        its_options = options_for(algorithm, options)
+        found.append({"name": algorithm.name, "what": algorithm.what, "source": algorithm.source})
+        found[-1]["default"] = algorithm.name == DEFAULT_ALGORITHM
+        if said := objections(algorithm, table, model, its_options):
+            found[-1]["cannot"] = list(said)
+            continue
+        with progress.stage(algorithm.name) as on_progress:
+            recoding = call(partial(run, algorithm, microdata, model, replace(its_options, on_progress=on_progress)))
+        with progress.stage("measure"):
+            measures = call(partial(measure, microdata, recoding, model))
+        seconds, details = progress.seconds[algorithm.name], dict(recoding.details)
+        found[-1] |= {"seconds": seconds, "details": details, "measures": measures}
     return {"table": table.name, "rows": len(microdata), "model": words(table, model), "algorithms": found}
-
-
-def best_of(found: Sequence[Mapping[str, Any]]) -> str:
-    """The name of the algorithm that loses the least. Raises UsageError if none can do it."""
-    able = [one for one in found if "measures" in one]
-    if not able:
-        raise UsageError(f"none of the algorithms can do this: {found[0]['cannot'][0]}; leave `algorithms` out")
-    return str(min(able, key=lambda one: one["measures"]["ncp"])["name"])
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:
     """The options, without those that the algorithm does not know."""
     suppression, refine = options.suppression * algorithm.suppresses, options.refine * algorithm.refines
     return replace(options, suppression=suppression, refine=refine)
-
-
-def _each(
-    microdata: Microdata, model: Model, options: Options, progress: Stopwatch, algorithms: Sequence[Algorithm],
-    call: Callable[[Callable[[], Any]], Any],
-) -> Iterator[dict[str, Any]]:  # fmt: skip
-    for algorithm in algorithms:
-        its_options = options_for(algorithm, options)
-        facts: dict[str, Any] = {"name": algorithm.name, "what": algorithm.what, "source": algorithm.source}
-        facts["default"] = algorithm.name == DEFAULT_ALGORITHM
-        if found := objections(algorithm, microdata.table, model, its_options):
-            yield facts | {"cannot": list(found)}
-            continue
-        with progress.stage(algorithm.name) as on_progress:
-            recoding = call(partial(run, algorithm, microdata, model, replace(its_options, on_progress=on_progress)))
-        with progress.stage("measure"):
-            measures = call(partial(measure, microdata, recoding, model))
-        yield facts | {
-            "seconds": progress.seconds[algorithm.name],
-            "details": dict(recoding.details),
-            "measures": measures,
-        }
 
 
 def lines_of(report: Mapping[str, Any]) -> Iterator[Shape]:

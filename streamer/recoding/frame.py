@@ -35,7 +35,7 @@ from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.rows import QI_GROUP, attribute_columns
 from streamer.table.schema import ROWS, Table
 from streamer.table.typed_frame import decode_json
-from streamer.table.yaml import K_MAX, K_MIN
+from streamer.table.yaml import require_k
 from streamer.table.yaml.loading import Named, table_of
 
 _NUMBERS = frozenset(("integer", "floating", "decimal", "mixed-integer-float", "boolean"))
@@ -49,11 +49,8 @@ SEED_BITS = 128
 
 def with_k(table: Table, k: int | None) -> Table:
     """The table with another k, or as it is if k is None. Raises UsageError for one that table.yaml may not have."""
-    if k is None:
-        return table
-    if not K_MIN <= k <= K_MAX:
-        raise UsageError(f"k must be at least {K_MIN} and at most {K_MAX:,}")
-    return replace(table, k=k)
+    require_k(k)
+    return table if k is None else replace(table, k=k)
 
 
 @overload
@@ -105,7 +102,6 @@ def anonymize(
     """
     require_frame("anonymize", frame)
     require_type("algorithm", algorithm, A_TEXT)
-    require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
     require_type("refine", refine, WHOLE_NUMBER)
     require_type("keep_equal_boxes", keep_equal_boxes, FLAG)

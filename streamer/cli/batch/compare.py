@@ -14,7 +14,7 @@ from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import show
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
-from streamer.recoding.comparison import best_of, compared, lines_of, options_for
+from streamer.recoding.comparison import compared, lines_of, options_for
 from streamer.recoding.frame import checked_options, with_k
 from streamer.table.encode import Encoder, without_absent_key
 from streamer.table.files import atomic_writers
@@ -71,5 +71,7 @@ def command(
             curves = () if no_costs else curves_of(microdata, default, its_options, progress)
             file.write(compare_report(facts, table, data.name, curves))
     show(facts, lines_of(facts))
+    able = [one for one in facts["algorithms"] if "measures" in one]
+    best = min(able, key=lambda one: one["measures"]["ncp"])["name"]
     once = ["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--report", "report.html"]
-    say_next([*once, "--algorithm", best_of(facts["algorithms"])])
+    say_next([*once, "--algorithm", best])

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamer.errors import A_PATH, A_TEXT, FLAG, WHOLE_NUMBER, UsageError, require_type
+from streamer.errors import A_PATH, A_TEXT, FLAG, UsageError, require_type
 from streamer.shown import plural
 from streamer.table.codes import cell_text, is_scalar, source_cells
 from streamer.table.draft import yaml_text
@@ -24,7 +24,7 @@ from streamer.table.draft.identifiers import identified
 from streamer.table.encode import require_frame
 from streamer.table.files import atomic_writers
 from streamer.table.stray_rows import said_of, stray_rows
-from streamer.table.yaml import FILE_NAME, K_MAX, K_MIN
+from streamer.table.yaml import FILE_NAME, require_k
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,9 +228,7 @@ def init(
     """
     require_frame("init", frame)
     require_type("key", key, A_TEXT, or_none=True)
-    require_type("k", k, WHOLE_NUMBER, or_none=True)
-    if k is not None and not K_MIN <= k <= K_MAX:
-        raise UsageError(f"k must be at least {K_MIN} and at most {K_MAX:,}")
+    require_k(k)
     found, wanted = draft_of(_columns_of(frame), "the DataFrame", key), {} if roles is None else roles
     if not isinstance(wanted, Mapping) or not all(role in ROLES for role in wanted.values()):
         raise UsageError("roles must be a dict by column of 'quasi-identifier', 'sensitive' or ''; or None")

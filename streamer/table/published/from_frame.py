@@ -60,11 +60,9 @@ def _texts(attribute: Attribute, name: str, cells: pd.Series[Any]) -> list[bytes
     """The JSON texts of labels or of the ends of intervals, as `json_texts` writes them."""
     try:
         if isinstance(attribute, TemporalAttribute):
-            if attribute.calendar.clock == DATE:
-                cells = cells.astype(pd.api.types.pandas_dtype(DATE_TYPE))
-            elif attribute.calendar.clock.zoned:
-                cells = cells.dt.tz_convert("UTC")
-            cells = with_iso_texts(cells)
+            cells = pd.to_datetime(cells, format="ISO8601", utc=attribute.calendar.clock.zoned)
+            is_day = attribute.calendar.clock == DATE
+            cells = with_iso_texts(cells.astype(pd.api.types.pandas_dtype(DATE_TYPE)) if is_day else cells)
         is_number = isinstance(attribute, NumericAttribute) and attribute.width is None
         known = {cell: Decimal(str(cell)) if is_number else str(cell) for cell in cells.unique()}
         texts = {cell: json_texts({name: said})[name] for cell, said in known.items()}
