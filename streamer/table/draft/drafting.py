@@ -150,14 +150,15 @@ class Draft(dict[str, Any]):
     left_out: the columns that are never published, each with the reason, such as that it identifies people.
     """
 
-    def __init__(
-        self, text: str, hierarchies: Mapping[str, Sequence[Sequence[str]]], left_out: Mapping[str, str]
-    ) -> None:
-        super().__init__(yaml_text.settings_of(text))
-        for name, rows in hierarchies.items():
-            self["columns"][name]["hierarchy"] = [list(row) for row in rows]
-        self.left_out = dict(left_out)
-        self._text = text
+    def __init__(self, draft: TableDraft, k: int | None) -> None:
+        self._text = draft.text("people", k)
+        super().__init__(yaml_text.settings_of(self._text))
+        for one in draft.columns:
+            if one.hierarchy:
+                self["columns"][one.name]["hierarchy"] = [list(row) for row in one.hierarchy]
+        self.left_out = {one.name: one.why for one in draft.columns if not one.role}
+        if isinstance(draft.key, str):
+            self.left_out[draft.key] = f"the key{f'; holds {draft.held}' if draft.held else ''}"
 
     @property
     def text(self) -> str:
@@ -242,10 +243,7 @@ def init(
             raise UsageError(f"roles: {name!r} {why}")
         if reached[name].role != role:
             raise UsageError(f"roles: {name!r} cannot be {role}: {reached[name].why}")
-    left_out = {one.name: one.why for one in draft.columns if not one.role}
-    if isinstance(draft.key, str):
-        left_out[draft.key] = f"the key{f'; holds {draft.held}' if draft.held else ''}"
-    return Draft(draft.text("people", k), {one.name: one.hierarchy for one in draft.columns if one.hierarchy}, left_out)
+    return Draft(draft, k)
 
 
 def _columns_of(frame: pd.DataFrame) -> pd.DataFrame:
