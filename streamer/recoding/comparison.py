@@ -37,7 +37,7 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Compared(Shown):
     """What each algorithm costs and risks; facts: as `streamer compare --json` prints them.
 
     frame: by algorithm every measure, the seconds that it took, and why it cannot do this, None: it can.
@@ -57,7 +57,7 @@ def compare(
     k: int | None = None,
     algorithms: Sequence[str] | None = None,
     suppression: float | Decimal = 0.0,
-) -> Comparison:
+) -> Compared:
     """What each algorithm would make of a DataFrame of people, as `streamer compare` says it; publishes nothing.
 
     table: a Table, a table.yaml, a directory that holds one, or a dict of its settings, such as `init` drafts. k:
@@ -81,7 +81,7 @@ def compare(
     columns = ["algorithm", *WHAT, "seconds", "cannot"]
     rows = [one | one.get("measures", {}) | {"algorithm": one["name"]} for one in facts["algorithms"]]
     rows = [one | {"cannot": one.get("cannot", [None])[0]} for one in rows]
-    return Comparison(facts, pd.DataFrame(rows, columns=columns).set_index("algorithm"))
+    return Compared(facts, pd.DataFrame(rows, columns=columns).set_index("algorithm"))
 
 
 def compared(

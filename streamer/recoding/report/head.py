@@ -70,8 +70,8 @@ def report(published: pd.DataFrame) -> Report:
             f" {'another one' if hasattr(published, 'attrs') else type(published).__name__}"
         )
     facts = {**facts, **{name: said for name, said in published.attrs.items() if name != RUN}}
-    own = (facts[name] for name in ("measures", "cautions", "to_know", "losses"))
-    return Report(facts, *own, dict(facts["sizes"]))
+    names = ("measures", "cautions", "to_know", "losses")
+    return Report(facts, **{name: facts[name] for name in names}, sizes=dict(facts["sizes"]))
 
 
 def drawn_facts(table: Table, drawn: Drawn) -> dict[str, Any]:

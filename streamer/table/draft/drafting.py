@@ -144,7 +144,7 @@ ROLES = ("quasi-identifier", "sensitive", "")
 """The roles that a column may be given; "": it is left out."""
 
 
-class Draft(dict[str, Any]):
+class DraftedTable(dict[str, Any]):
     """A table as settings, which may be edited as a dict; prints as the table.yaml that `write` writes.
 
     left_out: the columns that are never published, each with the reason, such as that it identifies people.
@@ -207,7 +207,7 @@ def init(
     key: str | None = None,
     roles: Mapping[str, str] | None = None,
     k: int | None = None,
-) -> Draft:
+) -> DraftedTable:
     """A first table for a DataFrame of people, drafted as `streamer init` drafts a table.yaml.
 
     Types, scales, obvious hierarchies and roles are guessed: look at every line of what is printed. Columns that hold
@@ -243,7 +243,7 @@ def init(
             raise UsageError(f"roles: {name!r} {why}")
         if reached[name].role != role:
             raise UsageError(f"roles: {name!r} cannot be {role}: {reached[name].why}")
-    return Draft(draft, k)
+    return DraftedTable(draft, k)
 
 
 def _columns_of(frame: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import UsageError
-from streamer.table.draft.drafting import Draft, init
+from streamer.table.draft.drafting import DraftedTable, init
 from streamer.table.draft.yaml_text import edited, settings_of
 from streamer.table.yaml.loading import load_table, table_of
 
@@ -28,7 +28,7 @@ PEOPLE = pd.DataFrame(
 )
 
 
-def draft() -> Draft:
+def draft() -> DraftedTable:
     return init(PEOPLE, k=3)
 
 

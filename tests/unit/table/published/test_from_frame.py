@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.verification import verify
 from streamer.recoding.frame import anonymize
+from streamer.table.published.from_frame import rows_of_frame
+from streamer.table.yaml.loading import table_of
 from worlds.checkout import PATIENTS
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")  # tables of a few rows
@@ -57,6 +59,18 @@ def frames(draw: Callable[..., Any]) -> pd.DataFrame:
             "cost": some([1, 2.5, None], "Float64", "float64"),
         }
     )
+
+
+def test_a_row_is_the_bytes_that_a_changelog_has() -> None:
+    frame = pd.DataFrame({"age": [31, 38], "problem": ["flu", None]}).astype({"age": "Int64", "problem": "string"})
+    columns = {"age": COLUMNS["age"], "problem": COLUMNS["problem"]}
+    table = table_of(TABLE | {"columns": columns}, needs_key=False)
+    for both in (False, True):
+        rows = [*rows_of_frame(table, anonymize(frame, table, intervals=both))]
+        assert rows == [
+            (b'{"qi_group":"0-1","slot":0}', b'{"qi_group":"0-1","age_lo":30,"age_hi":39,"problem":"flu"}'),
+            (b'{"qi_group":"0-1","slot":1}', b'{"qi_group":"0-1","age_lo":30,"age_hi":39,"problem":null}'),
+        ]
 
 
 @settings(max_examples=25)
