@@ -225,7 +225,7 @@ def init(
     >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "ulcer", "flu"]}
     >>> draft = init(pd.DataFrame(people))
     >>> draft["columns"]["age"]["grid"], draft["key"], draft["privacy"]
-    (5, 'id', {'k': 2})
+    (2, 'id', {'k': 2})
     """
     require_frame("init", frame)
     require_type("key", key, A_TEXT, or_none=True)
