@@ -6,24 +6,23 @@ adversary is that of a live changelog (`streamer.audit.history`): every release 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from streamer.audit.found import Found, Happened, HistoryAudit, bound_of, found_lines, judged
+from streamer.audit.found import Found, bound_of, found_lines, judged
 from streamer.audit.history import GroupFact
-from streamer.audit.live import Place, require_sensitive
+from streamer.audit.live import PlacedAudit, require_sensitive
 from streamer.errors import NUMBER, UsageError, require_type
 from streamer.incremental.checks.as_published import QIGroupId
-from streamer.incremental.engine.stored_state import PENDING
+from streamer.incremental.engine.stored_state import PENDING, Record
 from streamer.incremental.verification import rows_behind, verify
 from streamer.recoding.report.page import course
 from streamer.shown import Picture, Shape, Shown
 from streamer.table.row import Row
-from streamer.table.schema import Table
 from streamer.table.yaml.loading import Named, table_of
 
 
@@ -87,44 +86,20 @@ def _is_release(one: object) -> bool:
     return isinstance(one, list | tuple) and len(one) == len(kinds) and all(map(isinstance, one, kinds))
 
 
-class ReleasesAudit(HistoryAudit):
+class ReleasesAudit(PlacedAudit):
     """Takes whole tables, one after the other, and whose rows they are made of."""
-
-    def __init__(self, table: Table, persistent: bool) -> None:
-        super().__init__(table, persistent)
-        self._places: dict[str, Place] = {}
-        self._released = 0
 
     def add(self, rows: Mapping[str, Row], groups: Mapping[str, QIGroupId | None]) -> None:
         """The next release: rows by source key, and the QI group that each is published in, None: in none."""
-        for source_key in sorted(self._places.keys() - rows.keys()):
-            self._ended(self._places.pop(source_key).episode, Happened.DELETED)
-        new, members = 1 + max(self.history.groups, default=0), defaultdict[int, set[int]](set)
-        numbers = {group: new + i for i, group in enumerate(sorted({*groups.values()} - {None}, key=str))}
-        for source_key, row in rows.items():
-            number = numbers.get(groups[source_key], PENDING)
-            place = self._places[source_key] = self._placed(source_key, row, number)
-            if number != PENDING:
-                members[number].add(place.episode)
-        facts: dict[int, GroupFact | None] = dict.fromkeys(self.history.groups)
-        for number, episodes in members.items():
-            values = Counter(self.episodes.values[episode] for episode in episodes)
-            facts[number] = GroupFact(frozenset(episodes), values)
-        self._add_release(facts, rebuilt=self._released > 0)
-        self._released += 1
-        self.episodes.note_release(self._released, self.history)
-
-    def _placed(self, source_key: str, row: Row, group: int) -> Place:
-        """The place of a row in this release: in the episode that it was in, or in a new one."""
-        codes, value = hash((row.codes, row.exact, row.nulls)), self.episodes.value_number(row.values)
-        before = self._places.get(source_key)
-        if before is not None and self.episodes.values[before.episode] == value:
-            if before.codes != codes:
-                self._moved.add(before.episode)
-                self.episodes.note(before.episode, Happened.MOVED)
-            return Place(before.episode, codes, group)
-        how = Happened.MODIFIED if before else Happened.INSERTED if self._released else Happened.NOTHING
-        episode = self._begun(source_key, value, how, None if before is None else before.episode)
-        if before is not None:
-            self._ended(before.episode, Happened.MODIFIED)
-        return Place(episode, codes, group)
+        first = 1 + max(self._members, default=0)
+        numbers = {group: first + i for i, group in enumerate(sorted({*groups.values()} - {None}, key=str))}
+        now = ((key, Record(row, numbers.get(groups[key], PENDING))) for key, row in rows.items())
+        self._absorb([*((key, None) for key in sorted(self._places.keys() - rows.keys())), *now])
+        facts: dict[int, GroupFact | None] = {}
+        for number in sorted(self._changed):
+            members = self._members[number] or self._members.pop(number)
+            values = Counter(self.episodes.values[episode] for episode in members)
+            facts[number] = GroupFact(frozenset(members), values) if members else None
+        self._add_release(facts, rebuilt=not self._is_initial)
+        self._changed, self._is_initial = set(), False
+        self.episodes.note_release(len(self.episodes.timeline) + 1, self.history)
