@@ -184,7 +184,7 @@ def test_an_index_without_meaning_changes_nothing_and_places_every_row() -> None
 
 def test_attributes_of_a_published_frame_are_plain_values_that_survive_copies() -> None:
     published = streamer.anonymize(PEOPLE, TABLE)
-    assert json.loads(json.dumps(published.attrs))["run"]["algorithm"] == "ordered"
+    assert json.loads(json.dumps(published.attrs))["streamer"]["algorithm"] == "ordered"
     copies = [published.copy(), pd.concat([published, published]), published[["problem"]]]
     assert {repr(streamer.report(one)) for one in copies} == {repr(streamer.report(published))}
     with pytest.raises(StreamerError, match="takes the DataFrame that"):

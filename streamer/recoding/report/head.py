@@ -23,7 +23,7 @@ from streamer.table.schema import LOSSY_JOIN, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-RUN = "run"
+RUN = "streamer"
 """The name of the facts of a run in the `attrs` of a published DataFrame."""
 
 
