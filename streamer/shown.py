@@ -1,7 +1,7 @@
 """What is said of a run: sentences, facts, tables and pictures, for commands, for Python's prompt and for notebooks.
 
 Commands print such lines by `streamer.cli.support.tables`. A typed result of a call from Python says the same lines: as
-plain text where Python prints it, as HTML in a notebook. Nothing in them is markup.
+plain text at the prompt, as HTML in a notebook. Nothing in them is markup.
 """
 
 from __future__ import annotations
