@@ -7,7 +7,8 @@ name of its stage and a clock are shown. No result depends on the callback.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 
 OnProgress = Callable[[float], None]  # called with the fraction of the work that is done, from 0 to 1
 
@@ -17,6 +18,25 @@ Stage = Callable[[str], AbstractContextManager[OnProgress]]
 
 def unheard(done: float) -> None:
     """No progress reporting."""
+
+
+class Stopwatch:
+    """The stages of a work that nobody watches; `seconds`: how long each took, by name, rounded."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.seconds: dict[str, float] = {}
+        self._clock = clock
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[OnProgress]:
+        """A stage of the work; yields a callback for the fraction done, for work that takes minutes."""
+        started = self._clock()
+        yield self.next(name)
+        self.seconds[name] = round(self._clock() - started, 3)
+
+    def next(self, name: str) -> OnProgress:
+        """Begins a part of the work that lasts until the next one, and is not timed."""
+        return unheard
 
 
 def part_of(on_progress: OnProgress, begin: float, end: float) -> OnProgress:

@@ -23,9 +23,10 @@ from streamer.privacy.models import model_of
 from streamer.progress import unheard
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
 from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
-from streamer.recoding.frame import checked_options, with_k, without_absent_key
+from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import Measures
 from streamer.recoding.report.cautions import cautions
+from streamer.table.encode import without_absent_key
 from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import Named, table_of
 from streamer.uninterrupted import cleaned_up

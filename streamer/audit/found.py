@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from streamer.audit.candidates import Candidates
 from streamer.audit.history import ATTACKS, GroupFact, ReleaseFacts, ReleaseHistory
 from streamer.audit.worlds import PairFact, SetFact, TooManyWorlds, connected, posteriors
+from streamer.shown import Shape, plural
 from streamer.table.row import Values
 from streamer.table.schema import Table
 
@@ -83,6 +84,42 @@ class Found:
         examples = [{name: text for name, text in one._asdict().items() if text is not None} for one in self.examples]
         kinds = {name: share._asdict() for name, share in self.kinds.items()}
         return named | chances | {"kinds": kinds, "examples": examples}
+
+
+def bound_of(table: Table) -> float | None:
+    """The least `beta` that table.yaml asks for: who guesses all values of a person is right no more often."""
+    return min((float(asked.beta) for _, asked in table.demands if asked.beta is not None), default=None)
+
+
+def judged(found: Found, bound: float | None, none_known: bool) -> dict[str, Any]:
+    """The findings as plain values, with a verdict; bound: the chance of a right guess that is allowed.
+
+    none_known: no value may be known for certain.
+    """
+    is_ok = not (none_known and found.pinned) and (bound is None or found.worst <= bound)
+    known = f"{found.pinned:,} of {plural(found.episodes, 'published value')} can be known for certain"
+    if is_ok:
+        guess = f"{found.worst:.3g} at worst, {found.mean:.3g} on average"
+        said = f"{known}; the best guess is right with a chance of {guess}."
+    else:
+        limit = "none may be" if none_known and found.pinned else f"{bound:g} is allowed"
+        said = f"{known}, and the best guess is right with a chance of {found.worst:.3g}: {limit}."
+    return {**found.as_dict(), "bound": bound, "ok": is_ok, "verdict": said}
+
+
+def found_lines(found: Found) -> Iterator[Shape]:
+    """The findings for people."""
+    lines: dict[str, object] = {"published values": found.episodes, "known for certain": found.pinned}
+    lines |= {f"known, {name}": f"{one.pinned:,} of {one.episodes:,}" for name, one in found.kinds.items()}
+    lines |= {f"by {name}": number for name, number in found.attacks.items()}
+    lines |= {f"{name} left": number for name, number in found.candidates.items()}
+    lines |= {"worst guess": f"{found.worst:.3g}", "mean guess": f"{found.mean:.3g}"}
+    lines |= {"counted exactly": found.exact}
+    yield lines | {"linked rows": f"{found.linked_rows:,} of {found.published_rows:,}"}
+    for one in found.examples:
+        value = "" if one.value is None else f", {one.value}"
+        since = "after the last release" if one.release is None else f"from release {one.release} on"
+        yield f"row {one.row}{value}: known {since} by {one.attack}"
 
 
 class Episodes:

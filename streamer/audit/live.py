@@ -33,7 +33,52 @@ class Place(NamedTuple):
     qi_group: int
 
 
-class LiveAudit(HistoryAudit):
+class PlacedAudit(HistoryAudit):
+    """Knows the place of every row; rows are handed over as they change."""
+
+    def __init__(self, table: Table, persistent: bool) -> None:
+        super().__init__(table, persistent)
+        self._places: dict[str, Place] = {}
+        self._members: dict[int, set[int]] = {}
+        self._changed: set[int] = set()  # QI groups, in this release
+        self._is_initial = True
+
+    def _absorb(self, rows: RowsChanged) -> None:
+        """Takes over rows that have changed, each once."""
+        for source_key, record in rows:
+            before = self._places.pop(source_key, None)
+            if before is not None and before.qi_group != PENDING:
+                self._members[before.qi_group].discard(before.episode)
+                self._changed.add(before.qi_group)
+            if record is None:
+                self._depart(before, Happened.DELETED)
+                continue
+            codes = hash((record.row.codes, record.row.exact, record.row.nulls))
+            episode = self._episode(source_key, record.row, before)
+            if before is not None and before.episode == episode and before.codes != codes:
+                self._moved.add(episode)
+                self.episodes.note(episode, Happened.MOVED)
+            self._places[source_key] = Place(episode, codes, record.qi_group)
+            if record.qi_group != PENDING:
+                self._members.setdefault(record.qi_group, set()).add(episode)
+                self._changed.add(record.qi_group)
+
+    def _episode(self, source_key: str, row: Row, before: Place | None) -> int:
+        """The episode of a row as it is now: the former one, or a new one."""
+        value = self.episodes.value_number(row.values)
+        if before is not None and self.episodes.values[before.episode] == value:
+            return before.episode
+        arrival = Happened.NOTHING if self._is_initial else Happened.MODIFIED if before else Happened.INSERTED
+        episode = self._begun(source_key, value, arrival, None if before is None else before.episode)
+        self._depart(before, Happened.MODIFIED)
+        return episode
+
+    def _depart(self, before: Place | None, how: Happened) -> None:
+        if before is not None:
+            self._ended(before.episode, how)
+
+
+class LiveAudit(PlacedAudit):
     """Follows a changelog release by release, and the events behind it."""
 
     def __init__(self, table: Table, engine: Engine, messages: Iterable[Message], persistent: bool = False) -> None:
@@ -41,11 +86,7 @@ class LiveAudit(HistoryAudit):
         self.records = 0
         self._laws = ChangelogLaws(table)
         self._source = SourceReplay(table, engine, messages)
-        self._places: dict[str, Place] = {}
-        self._members: dict[int, set[int]] = {}
         self._waiting: dict[int, int] = {}  # episode that is not published yet -> the offset that it came with
-        self._changed: set[int] = set()  # QI groups, in this release
-        self._is_initial = True
 
     def follow(self, records: Iterable[LiveRecord]) -> Iterable[int]:
         """Checks the laws of the changelog and gathers its facts; yields the number of records after each release.
@@ -82,42 +123,15 @@ class LiveAudit(HistoryAudit):
 
     # -- events -----------------------------------------------------------------------------------------------------
 
-    def _absorb(self, rows: RowsChanged) -> None:
-        """Takes over rows that have changed, each once."""
-        for source_key, record in rows:
-            before = self._places.pop(source_key, None)
-            if before is not None and before.qi_group != PENDING:
-                self._members[before.qi_group].discard(before.episode)
-                self._changed.add(before.qi_group)
-            if record is None:
-                self._depart(before, Happened.DELETED)
-                continue
-            codes = hash((record.row.codes, record.row.exact, record.row.nulls))
-            episode = self._episode(source_key, record.row, before)
-            if before is not None and before.episode == episode and before.codes != codes:
-                self._moved.add(episode)
-                self.episodes.note(episode, Happened.MOVED)
-            self._places[source_key] = Place(episode, codes, record.qi_group)
-            if record.qi_group != PENDING:
-                self._members.setdefault(record.qi_group, set()).add(episode)
-                self._changed.add(record.qi_group)
-
-    def _episode(self, source_key: str, row: Row, before: Place | None) -> int:
-        """The episode of a row as it is now: the former one, or a new one."""
-        value = self.episodes.value_number(row.values)
-        if before is not None and self.episodes.values[before.episode] == value:
-            return before.episode
-        arrival = Happened.NOTHING if self._is_initial else Happened.MODIFIED if before else Happened.INSERTED
-        episode = self._begun(source_key, value, arrival, None if before is None else before.episode)
+    def _begun(self, source_key: str, value: int, how: Happened, before: int | None) -> int:
+        episode = super()._begun(source_key, value, how, before)
         if source_key in self._source.written:
             self._waiting[episode] = self._source.written[source_key]
-        self._depart(before, Happened.MODIFIED)
         return episode
 
-    def _depart(self, before: Place | None, how: Happened) -> None:
-        if before is not None:
-            self._ended(before.episode, how)
-            self._waiting.pop(before.episode, None)
+    def _ended(self, episode: int, how: Happened) -> None:
+        super()._ended(episode, how)
+        self._waiting.pop(episode, None)
 
     # -- releases ---------------------------------------------------------------------------------------------------
 

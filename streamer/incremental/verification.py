@@ -7,25 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, overload
 
-from streamer.errors import A_PATH, EventRefused, UsageError, require_type
+import pandas as pd
+
+from streamer.errors import A_PATH, EventRefused, LawViolated, UsageError, require_type
 from streamer.incremental.checks.as_published import QIGroupId
-from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of, violation
+from streamer.incremental.checks.source import SOURCE_LAWS, SourceLaws, index_table
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.message_files import read_files
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
-from streamer.table.schema import Table
+from streamer.shown import Shape, Shown, named
+from streamer.table.encode import Encoder, require_frame, with_index, without_absent_key
+from streamer.table.published.from_frame import rows_of_frame
+from streamer.table.published.rows import parse_qi_group
+from streamer.table.row import Row
+from streamer.table.schema import ROWS, Table
 from streamer.table.yaml.loading import Named, table_of
 
 
-@dataclass
-class Verified:
+@dataclass(repr=False)
+class Verified(Shown):
     """Counts of what was checked, and of the laws."""
 
     releases: int = 0
@@ -34,6 +42,9 @@ class Verified:
     qi_groups: int = 0
     laws: int = 0
     shards: int = 0  # that have a record
+
+    def lines(self) -> Iterator[Shape]:
+        yield named(asdict(self)) | {"result": "every law holds at every release"}
 
 
 class Oracle(Protocol):
@@ -46,21 +57,90 @@ class Oracle(Protocol):
         """Raises LawViolated if something should have been published after the last release."""
 
 
-def verify(table: Named, *live: str | Path) -> Verified:
-    """Checks the changelog in the files `live` against every law of its table, as `streamer verify` does.
+@overload
+def verify(table: Named, /, *live: str | Path) -> Verified: ...
+@overload
+def verify(
+    published: pd.DataFrame, table: Named, /, *, source: pd.DataFrame | None = ..., index: pd.Series[Any] | None = ...
+) -> Verified: ...
+def verify(
+    first: Named | pd.DataFrame,
+    /,
+    *others: Any,
+    source: pd.DataFrame | None = None,
+    index: pd.Series[Any] | None = None,
+) -> Verified:
+    """Checks what was published against every law of its table: `verify(table, *files)`, `verify(published, table)`.
 
-    table: a Table, a table.yaml, or a directory that has one. live: files as `replay` and `subscribe --live` write
-    them; several are one changelog. Raises LawViolated with the first violation in words, ConfigError for a table or a
-    file that cannot be read, UsageError if there is no record.
+    table: a Table, a table.yaml, a directory that has one, or a dict of its settings. files: of a changelog, as
+    `replay` and `subscribe --live` write them; several are one, as for `streamer verify`. published: a DataFrame that
+    `anonymize` returned, or one that was read from what it wrote. source: the DataFrame that it was made of; index:
+    the Series that `anonymize(..., return_index=True)` returned with it. With these two every row is also looked for
+    in its QI group.
+
+    Returns counts of what was checked. Raises LawViolated with the first violation in words, ConfigError for a table
+    or a file that cannot be read, UsageError if there is nothing to verify, or for an argument of the wrong type.
     """
-    schema = table_of(table)
-    for path in live:
+    if isinstance(first, pd.DataFrame):
+        if len(others) != 1:
+            raise UsageError("verify takes a published DataFrame and its table: verify(published, table)")
+        return _verify_frame(first, table_of(others[0], needs_key=False), source, index)
+    if any(isinstance(one, pd.DataFrame) for one in others):
+        raise UsageError("verify takes the published DataFrame before its table: verify(published, table)")
+    schema = table_of(first)
+    if source is not None or index is not None:
+        raise UsageError("source and index go with a published DataFrame: verify(published, table, source=, index=)")
+    for path in others:
         require_type("live", path, A_PATH)
-    laws, paths = ChangelogLaws(schema), [Path(path) for path in live]
+    laws, paths = ChangelogLaws(schema), [Path(path) for path in others]
     verified = follow(laws, read_files(paths, schema))
     require_records(verified, paths)
     verified.laws = len(laws_of(schema))
     return verified
+
+
+def _verify_frame(
+    published: pd.DataFrame, table: Table, source: pd.DataFrame | None, index: pd.Series[Any] | None
+) -> Verified:
+    """Holds a published DataFrame to the laws of a first release, and with its source also to those of sources."""
+    schema = replace(table, form=ROWS)  # whatever a stream of this table publishes
+    laws = ChangelogLaws(schema)
+    try:
+        records = [LiveRecord(0, 1, 0, *row) for row in rows_of_frame(schema, published)]
+    except LawViolated as error:
+        raise violation("form", PUBLISHED_FRAME, str(error)) from None
+    if not records:
+        raise UsageError("the DataFrame has no rows, so there is nothing to verify")
+    verified = follow(laws, records)
+    verified.laws = len(laws_of(schema))
+    if (source is None) != (index is None):
+        raise UsageError("source and index belong together: anonymize(..., return_index=True) returns the index")
+    if source is not None and index is not None:
+        rows, places = rows_behind(schema, source, index)
+        SourceLaws(schema, laws, index_table(rows, places.items(), PUBLISHED_FRAME)).check_all(PUBLISHED_FRAME)
+        verified.laws += len(SOURCE_LAWS)
+    return verified
+
+
+PUBLISHED_FRAME = "the published DataFrame"
+
+
+def rows_behind(
+    table: Table, source: pd.DataFrame, index: pd.Series[Any]
+) -> tuple[dict[str, Row], dict[str, QIGroupId | None]]:
+    """By source key, the rows of a source, and the QI group of each; None: it was left out.
+
+    index: the names of the QI groups by row. Raises UsageError for an index of another source, LawViolated for a name
+    that no QI group has, and what `Encoder.columns` raises.
+    """
+    require_frame("source", source)
+    if not isinstance(index, pd.Series) or not index.index.equals(source.index):
+        raise UsageError("index must be the Series that anonymize(..., return_index=True) returned for this source")
+    people = with_index(source, table)
+    encoded = Encoder(without_absent_key(table, people.columns)).frame(people)
+    places = (None if name is None or name != name else parse_qi_group(str(name)) for name in index)
+    keys = encoded.source_keys
+    return dict(zip(keys, encoded.rows(), strict=True)), dict(zip(keys, places, strict=True))
 
 
 def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], oracle: Oracle | None = None) -> Verified:

@@ -8,30 +8,34 @@ operating system, and passed to pure functions."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from math import nan
-from typing import Any
+from typing import Any, Literal, overload
 from warnings import warn
 
+import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype
+from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
 
 from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, PrivacyWarning, UsageError, require_type
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
-from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.metrics.measures import measure
-from streamer.recoding.publication import published_frame
+from streamer.recoding.publication import group_names, published_frame
 from streamer.recoding.report.cautions import cautions
-from streamer.recoding.report.findings import findings
-from streamer.table.data_warnings import stand_ins, unknown_category_rows
-from streamer.table.encode import Encoder
-from streamer.table.microdata import microdata_of_columns
+from streamer.recoding.report.findings import drawn_of, findings
+from streamer.recoding.report.head import RUN, described, drawn_facts
+from streamer.table import data_warnings
+from streamer.table.codes import CategoricalAttribute
+from streamer.table.encode import Encoder, require_frame, with_index, without_absent_key
+from streamer.table.microdata import Microdata, microdata_of_columns
+from streamer.table.published.rows import QI_GROUP, attribute_columns
 from streamer.table.schema import ROWS, Table
 from streamer.table.typed_frame import decode_json
-from streamer.table.yaml import K_MAX, K_MIN
+from streamer.table.yaml import require_k
 from streamer.table.yaml.loading import Named, table_of
 
 _NUMBERS = frozenset(("integer", "floating", "decimal", "mixed-integer-float", "boolean"))
@@ -45,18 +49,22 @@ SEED_BITS = 128
 
 def with_k(table: Table, k: int | None) -> Table:
     """The table with another k, or as it is if k is None. Raises UsageError for one that table.yaml may not have."""
-    if k is None:
-        return table
-    if not K_MIN <= k <= K_MAX:
-        raise UsageError(f"k must be at least {K_MIN} and at most {K_MAX:,}")
-    return replace(table, k=k)
+    require_k(k)
+    return table if k is None else replace(table, k=k)
 
 
-def without_absent_key(table: Table, columns: Iterable[object]) -> Table:
-    """The table without its key if the data has none of its columns: a whole table needs no key."""
-    return replace(table, source_key=()) if set(table.source_key).isdisjoint(columns) else table
-
-
+@overload
+def anonymize(
+    frame: pd.DataFrame, table: Named, *, algorithm: str = ..., k: int | None = ..., suppression: float | Decimal = ...,
+    refine: int = ..., keep_equal_boxes: bool = ..., intervals: bool = ..., return_index: Literal[False] = ...,
+    seed: int | None = ...,
+) -> pd.DataFrame: ...  # fmt: skip
+@overload
+def anonymize(
+    frame: pd.DataFrame, table: Named, *, algorithm: str = ..., k: int | None = ..., suppression: float | Decimal = ...,
+    refine: int = ..., keep_equal_boxes: bool = ..., intervals: bool = ..., return_index: Literal[True],
+    seed: int | None = ...,
+) -> tuple[pd.DataFrame, pd.Series[Any]]: ...  # fmt: skip
 def anonymize(
     frame: pd.DataFrame,
     table: Named,
@@ -66,61 +74,71 @@ def anonymize(
     suppression: float | Decimal = 0.0,
     refine: int = 0,
     keep_equal_boxes: bool = False,
+    intervals: bool = False,
+    return_index: bool = False,
     seed: int | None = None,
-) -> pd.DataFrame:
+) -> pd.DataFrame | tuple[pd.DataFrame, pd.Series[Any]]:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
-    table: a Table, a table.yaml, a directory that holds one, or a dict of its settings. frame: the columns that the
-    table names, with or without its key, as texts or typed values; NaN and None are nulls. keep_equal_boxes: QI groups
-    that publish the same values stay apart, and the operating system's chance numbers them. seed: this chance, for
-    tests. Returns the published columns, rows by QI group. Ends of intervals are int64 or float64 (Decimals if a float
-    would round them), of dates and timestamps datetime64; labels are text; kept columns have the type that table.yaml
-    gives them, else that of the DataFrame's numbers and booleans, else text: see `streamer.table.typed_frame`.
-    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for
-    each column how many rows have a category that only `other` takes. `attrs["cautions"]`, which are warned of
-    (PrivacyWarning), and `attrs["to_know"]` are what the head of a report says.
+    frame: texts or typed values; NaN and None are nulls. table: a Table, a table.yaml, its directory, or a dict of its
+    settings, such as `init` drafts. keep_equal_boxes: QI groups with equal boxes stay apart. intervals: one column of
+    pandas' intervals for `_lo` and `_hi`. return_index: also, by row of the frame, its QI group: private. seed: chance.
 
-    Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
-    argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.
+    Columns keep their types (docs/how-to/python.md). `streamer.report(published)` is the report. In `attrs`: `measures`
+    (`streamer.recoding.metrics.measures.WHAT`), `unlisted` (rows by column that only `other` takes), `to_know` and
+    `cautions`, of which a PrivacyWarning warns. Raises ConfigError for a table, data or a model that cannot be;
+    UsageError for an argument.
 
-    >>> from decimal import Decimal
-    >>> from streamer.table.codes import KeptColumn, NumericAttribute
-    >>> from streamer.table.schema import Table
-    >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
-    >>> table = Table("people", ("id",), (age,), (KeptColumn("problem", sensitive=True),), k=2)
     >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "ulcer", "flu"]}
-    >>> published = anonymize(pd.DataFrame(people), table)
-    >>> published
+    >>> age = {"role": "quasi-identifier", "type": "integer", "domain": [0, 99], "grid": 10}
+    >>> table = {"table": "people", "columns": {"age": age, "problem": {"role": "sensitive"}}, "privacy": {"k": 2},
+    ...          "publish": {"live": {"form": "rows"}}}
+    >>> anonymize(pd.DataFrame(people), table)
       qi_group  age_lo  age_hi problem
     0      0-1      30      39     flu
     1      0-1      30      39   ulcer
     2      0-2      60      69     flu
     3      0-2      60      69   ulcer
-    >>> published.attrs["measures"]["k"]
-    2
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise UsageError(f"anonymize takes a pandas DataFrame of people, not {type(frame).__name__}")
+    require_frame("anonymize", frame)
     require_type("algorithm", algorithm, A_TEXT)
-    require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
     require_type("refine", refine, WHOLE_NUMBER)
     require_type("keep_equal_boxes", keep_equal_boxes, FLAG)
+    require_type("intervals", intervals, FLAG)
+    require_type("return_index", return_index, FLAG)
     require_type("seed", seed, WHOLE_NUMBER, or_none=True)
     chosen = algorithm_named(algorithm)
     options = checked_options(suppression, refine, keep_equal_boxes, seed)
-    schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame.columns)
-    microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
+    schema = with_k(table_of(table, needs_key=False), k)
+    people = with_index(frame, schema)
+    schema = without_absent_key(schema, people.columns)
+    microdata = microdata_of_columns(schema, Encoder(schema).columns(people))
     model = model_of(microdata.table)
     recoding = run(chosen, microdata, model, options)
-    published = _with_numbers(published_frame(microdata, recoding), schema, frame)
-    published.attrs["measures"] = measure(microdata, recoding, model)
-    published.attrs["unlisted"] = unknown_category_rows(schema, frame)
-    said = cautions(schema, ROWS, findings(microdata, recoding, ROWS, schema.named), stand_ins(schema, frame))
-    published.attrs |= said._asdict()
-    for sentence in said.cautions:
+    published = _in_types_of_source(_with_numbers(published_frame(microdata, recoding), schema, people), schema, people)
+    published = with_intervals(published, schema) if intervals else published
+    published.attrs |= _attrs(chosen, options, microdata, recoding, people)
+    for sentence in published.attrs["cautions"]:
         warn(sentence, PrivacyWarning, stacklevel=2)
-    return published
+    if not return_index:
+        return published
+    names = np.array([*group_names(recoding), None], dtype=object)  # SUPPRESSED is -1, which takes the last one
+    return published, pd.Series(names[recoding.qi_group], index=frame.index, name=QI_GROUP, dtype=object)
+
+
+def _attrs(
+    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, people: pd.DataFrame
+) -> dict[str, Any]:
+    """What a published DataFrame says of itself: plain values, and no source key or value of a row."""
+    table, measures = microdata.table, measure(microdata, recoding, model_of(microdata.table))
+    unlisted, strays = data_warnings.unknown_category_rows(table, people), data_warnings.stray_warnings_of(people)
+    found, stood = findings(microdata, recoding, ROWS, table.named), data_warnings.stand_ins(table, people)
+    spelt = data_warnings.several_spellings(table, people)
+    facts = described(algorithm, options, table, ROWS, measures, recoding.levels, recoding.details)
+    facts |= drawn_facts(table, drawn_of(microdata, recoding))
+    facts["warnings"] = data_warnings.warnings_of_rows(table, strays, spelt, unlisted, len(microdata))
+    return {"measures": measures, "unlisted": unlisted, **cautions(table, ROWS, found, stood)._asdict(), RUN: facts}
 
 
 def _with_numbers(published: pd.DataFrame, table: Table, source: pd.DataFrame) -> pd.DataFrame:
@@ -149,6 +167,78 @@ def _computable(cells: pd.Series[Any]) -> pd.Series[Any]:
     if float in found <= {int, float} and all(abs(cell) <= FLOAT_WHOLE_MAX for cell in cells if type(cell) is int):
         return cells.astype("float64")
     return cells
+
+
+def _in_types_of_source(published: pd.DataFrame, table: Table, source: pd.DataFrame) -> pd.DataFrame:
+    """The published table in pandas' own types of the source: nullable ones, texts, categories, dates in its zone."""
+    for attribute in table.attributes:
+        kind = source[attribute.name].dtype
+        if isinstance(attribute, CategoricalAttribute):
+            leaves = attribute.hierarchy.interval_of
+            cells = published[attribute.name]
+            labels = sorted(cells.unique(), key=leaves.__getitem__)
+            published[attribute.name] = _as_texts(cells, kind, labels, is_ordered=False)
+            continue
+        for name in attribute_columns(attribute):
+            published[name] = _as_numbers(published[name], kind)
+    for column in table.kept:
+        kind, cells = source[column.name].dtype, published[column.name]
+        if all(isinstance(cell, str) or cell is None for cell in cells.unique()):
+            values = cells.dropna().unique().tolist()
+            levels = [one for one in getattr(kind, "categories", ()) if one in values] if kind == "category" else []
+            is_ordered = bool(getattr(kind, "ordered", False)) and len(levels) == len(values)
+            cells = _as_texts(cells, kind, levels if is_ordered else sorted(values), is_ordered)
+            published[column.name] = _as_moments(cells, kind) if column.hierarchy is None else cells
+        else:
+            published[column.name] = _as_numbers(cells, kind)
+    return published
+
+
+def _as_texts(cells: pd.Series[Any], kind: Any, labels: list[str], is_ordered: bool) -> pd.Series[Any]:
+    """Texts as categories of what is published, or in the source's type of texts. An order that nobody meant is not
+    taken over: it may be that of the rows."""
+    if isinstance(kind, pd.CategoricalDtype):
+        return cells.astype(pd.CategoricalDtype(labels, is_ordered))
+    return cells.astype(kind) if isinstance(kind, pd.StringDtype) and kind.na_value is pd.NA else cells
+
+
+def _as_numbers(cells: pd.Series[Any], kind: Any) -> pd.Series[Any]:
+    """Numbers and booleans that may be NA if the source's may, moments in its time zone."""
+    if kind.name.startswith(("Int", "UInt", "Float", "boolean")) and is_numeric_dtype(cells.dtype):
+        is_float = kind.name.startswith("Float") or cells.dtype.kind == "f"
+        name = "boolean" if is_bool_dtype(cells.dtype) else "Float64" if is_float else "Int64"
+        return cells.astype(pd.api.types.pandas_dtype(name))
+    zone = getattr(kind, "tz", None)
+    return cells.dt.tz_convert(zone) if zone and isinstance(cells.dtype, pd.DatetimeTZDtype) else cells
+
+
+def _as_moments(cells: pd.Series[Any], kind: Any) -> pd.Series[Any]:
+    """Texts of moments in the source's own type of moments, if it is one and has them all."""
+    if not isinstance(kind, np.dtype | pd.DatetimeTZDtype) or kind.kind != "M":
+        return cells
+    with suppress(ValueError):
+        moments = pd.to_datetime(cells, format="ISO8601", utc=True)
+        return moments.dt.tz_convert(getattr(kind, "tz", None)).astype(kind)
+    return cells
+
+
+def with_intervals(published: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """The published table with a column of closed intervals for each pair of ends, if pandas has intervals of them."""
+    shown: dict[str, Any] = {str(name): published[name] for name in published}
+    for attribute in table.attributes:
+        names = attribute_columns(attribute)
+        if len(names) == 2 and all(shown[name].dtype.kind in "iufM" for name in names):
+            lo, hi = (plain_numbers(shown[name]).array for name in names)
+            both: Any = pd.arrays.IntervalArray.from_arrays(lo, hi, closed="both")
+            shown = {attribute.name if name == names[0] else name: cells for name, cells in shown.items()}
+            shown[attribute.name] = both
+            del shown[names[1]]
+    return pd.DataFrame(shown)
+
+
+def plain_numbers(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column without nulls in NumPy's type instead of pandas' nullable one; of moments, as it is."""
+    return cells.astype(pd.api.types.pandas_dtype(cells.dtype.name.lower())) if cells.dtype.kind in "iuf" else cells
 
 
 def checked_options(

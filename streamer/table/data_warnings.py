@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,11 @@ def counted(refused: Sequence[RefusedRow]) -> list[tuple[str, str, int]]:
     """Reason, column and number of rows, the most frequent ones first."""
     counts = Counter((row.reason, row.column) for row in refused)
     return [(reason, column, rows) for (reason, column), rows in counts.most_common()]
+
+
+def by_reason(refused: Sequence[RefusedRow]) -> list[dict[str, Any]]:
+    """The same as plain values."""
+    return [{"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)]
 
 
 # Nulls of quasi-identifiers. A reader of a published cell cannot tell a null from a value, so nulls should have a cell
@@ -313,3 +318,10 @@ def spelling_warnings(table: Table, found: Mapping[str, Spellings]) -> list[str]
         f" several spellings ({_DIFFER}), and count as {same:,}: {remedy}"
         for name, (ways, same) in found.items()
     ]
+
+
+def warnings_of_rows(
+    table: Table, strays: Sequence[str], spelt: Mapping[str, Spellings], unlisted: Mapping[str, int], rows: int
+) -> list[str]:
+    """All warnings about the rows of a published table; strays: of `stray_warnings`; spelt: of `several_spellings`."""
+    return [*strays, *spelling_warnings(table, spelt), *unknown_category_warnings(table, unlisted, rows, "rows")]

@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from itertools import compress
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from streamer.errors import ConfigError, EventRefused, RowRefused
+from streamer.errors import ConfigError, EventRefused, RowRefused, UsageError
 from streamer.table.arrays import Ints
 from streamer.table.codes import from_code, is_stepless, read_decimal, source_cells, type_of_column
 from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
@@ -388,6 +388,25 @@ class Encoder:
         if repeated.any():
             raise _CellRefused(int(np.argmax(repeated)), f"an earlier row has the same key ({', '.join(names)})")
         return Coded(np.arange(n), keys)
+
+
+def require_frame(call: str, frame: object) -> None:
+    """Raises UsageError if a call from Python was not given a DataFrame."""
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(f"{call} takes a pandas DataFrame of people, not {type(frame).__name__}")
+
+
+def with_index(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """The frame, in which the levels of its index that the table names are columns like all others."""
+    levels = [name for name in frame.index.names if name in table.named and name not in frame.columns]
+    return frame.reset_index(level=levels) if levels else frame
+
+
+def without_absent_key(table: Table, columns: Iterable[object]) -> Table:
+    """The table without its key if the data has none of its columns: a whole table needs no key."""
+    return replace(table, source_key=()) if set(table.source_key).isdisjoint(columns) else table
 
 
 class _CellRefused(Exception):

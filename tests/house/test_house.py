@@ -37,8 +37,8 @@ ALL = sources("streamer", "agents")
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing;
 # the commands stand on both wings, and so do the agents, which import nothing of the commands.
 GROUND = (
-    "streamer.errors", "streamer.progress", "streamer.uninterrupted", "streamer.native", "streamer.table",
-    "streamer.kernels", "streamer.privacy",
+    "streamer.errors", "streamer.progress", "streamer.shown", "streamer.uninterrupted", "streamer.native",
+    "streamer.table", "streamer.kernels", "streamer.privacy",
 )  # fmt: skip
 INCREMENTAL = (
     *(
@@ -53,7 +53,7 @@ INCREMENTAL = (
 RECODING = (
     *(
         f"streamer.recoding.{room}"
-        for room in ("algorithms", "metrics", "publication", "fragments", "report", "costs", "frame")
+        for room in ("algorithms", "metrics", "publication", "fragments", "report", "costs", "frame", "comparison")
     ),
     "streamer.engines", "streamer.spark",
 )  # fmt: skip
@@ -61,7 +61,15 @@ RECODING = (
 # Where the wings meet, then the loading of tables, the erasure of rows and the audit of what is published, then the
 # commands and the agents, which know nothing of each other.
 MEETING = ("streamer.native.examples", "streamer.native.build", "streamer.grouping", "streamer.worker")
-ABOVE = (*MEETING, "streamer.loading", "streamer.erasure", "streamer.audit", "streamer.cli", "agents")
+ABOVE = (
+    *MEETING,
+    "streamer.loading",
+    "streamer.erasure",
+    "streamer.audit",
+    "streamer.checking",
+    "streamer.cli",
+    "agents",
+)
 
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (

@@ -27,25 +27,26 @@ from streamer.cli.support.outputs import (
 )
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
-from streamer.cli.support.tables import Line, figure, plural, show
+from streamer.cli.support.tables import Line, show
 from streamer.copies import is_parquet, write_parquet, write_published
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import RowRefused, UsageError
-from streamer.privacy.models import model_of, words
+from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
-from streamer.recoding.frame import checked_options, with_k, without_absent_key
+from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
 from streamer.recoding.report.cautions import cautions
 from streamer.recoding.report.findings import drawn_of, findings
+from streamer.recoding.report.head import described, head, remarks
 from streamer.spark import session
 from streamer.table import data_warnings
 from streamer.table.codes import Spellings
 from streamer.table.csv_files import ESCAPE, write_index
-from streamer.table.encode import Encoder
+from streamer.table.encode import Encoder, without_absent_key
 from streamer.table.files import (
     PARQUET,
     STDIN,
@@ -229,7 +230,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             measures = interruptible(
                 lambda: (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model)
             )
-            facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
+            facts = described(chosen, options, schema, form, measures, recoding.levels, recoding.details)
             n = len(microdata)
             facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused, strays)
             found = findings(microdata, recoding, form, header)
@@ -310,8 +311,7 @@ def _about_rows(
 
     spelt: of `several_spellings`; strays: of `stray_warnings`.
     """
-    warnings = [*strays, *data_warnings.spelling_warnings(schema, spelt)]
-    warnings += data_warnings.unknown_category_warnings(schema, unlisted, rows, "rows")
+    warnings = data_warnings.warnings_of_rows(schema, strays, spelt, unlisted, rows)
     left_out = asked.left_out and skip_refused.facts_of(refused, of, asked.left_out)
     return {"unlisted": unlisted, "warnings": warnings, "left_out": left_out}
 
@@ -342,69 +342,17 @@ def output_paths(out: Path, form: str) -> list[Path]:
     return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
 
 
-def described(
-    algorithm: Algorithm, options: Options, table: Table, form: str, measures: Mapping[str, Any],
-    levels: Sequence[int] | None, details: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    """A run as plain values: algorithm, settings, measures. Readers of a report must not have the seed."""
-    return {
-        "table": table.name,
-        "algorithm": algorithm.name,
-        "what": algorithm.what,
-        "source": algorithm.source,
-        "model": words(table, model_of(table)),
-        "options": {
-            "k": table.k,
-            "suppression": options.suppression,
-            "refine": options.refine,
-            "keep_equal_boxes": not options.merge_equal_boxes,
-        },
-        "form": form,
-        "measures": measures,
-        "levels": levels and dict(zip((a.name for a in table.attributes), levels, strict=True)),
-        "details": dict(details),
-    }
-
-
 def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:
     names = [*group_names(recoding), ""]  # SUPPRESSED is -1, which takes the last one
     return ((source_key, names[group]) for source_key, group in zip(source_keys, recoding.qi_group, strict=True))
 
 
 def _lines(facts: Mapping[str, Any]) -> Iterator[Line]:
-    measures = facts["measures"]
-    published = measures["rows"] - measures["suppressed"]
-    lines = {
-        "algorithm": f"{facts['algorithm']}: {facts['what']} ({facts['source']})",
-        "model": f"every QI group has {facts['model']}",
-        "rows": f"{published:,} published, {measures['suppressed']:,} suppressed",
-        "QI groups": _groups(measures),
-        "loss": _loss(facts),
-        "risk": f"{figure(measures['risk'])} is the largest share of close sensitive values in a QI group",
+    lines = head(facts) | {
         "time": f"{facts['seconds']['anonymize']} s, of {round(sum(facts['seconds'].values()), 3)} s in all",
         "written": ", ".join(facts["files"]),
     }
-    if measures["risk"] is None:
-        del lines["risk"]
     if facts["left_out"] is not None:
         lines["left out"] = skip_refused.sentence(facts["left_out"])
     yield lines
-    yield from (f"warning: {warning}" for warning in (*facts["cautions"], *facts["warnings"]))
-    yield from (f"to know: {sentence}" for sentence in facts["to_know"])
-
-
-def _loss(facts: Mapping[str, Any]) -> str:
-    if facts["form"] == LOSSY_JOIN:
-        true = figure(facts["measures"]["joined_true"])
-        return f"a guess which of a QI group's quasi-identifiers belong to which of its rows is right with {true}"
-    measures = facts["measures"]
-    ncp, ranks, others = (figure(measures[name]) for name in ("ncp", "rank_loss", "gcp"))
-    published = f"; of the published rows alone {others}" if measures["suppressed"] else ""
-    return f"NCP {ncp}, by ranks {ranks}{published} (0: exact values, 1: nothing left)"
-
-
-def _groups(measures: Mapping[str, Any]) -> str:
-    if not measures["groups"]:
-        return "none"
-    smallest = plural(measures["k"], "row")
-    return f"{measures['groups']:,}, the smallest of {smallest}, {figure(measures['aes'])} on average"
+    yield from remarks(facts)

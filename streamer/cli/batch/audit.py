@@ -19,7 +19,7 @@ from typing import Any
 import click
 import msgspec
 
-from streamer.audit.found import Found
+from streamer.audit.found import Found, bound_of, found_lines, judged
 from streamer.audit.live import LiveAudit, require_sensitive
 from streamer.audit.sealed_log import NOT_JSON, CohortSeen, SealedLaws, read_sealed, sealed_facts
 from streamer.audit.sealed_source import SealedAudit, check_twice, read_members
@@ -30,7 +30,7 @@ from streamer.cli.stream.replay import Initially
 from streamer.cli.support.options import TOPIC, command_named, json_option, kafka_option, optional_table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import Line, bare_grid, figure, named, plural, show
+from streamer.cli.support.tables import Line, figure, named, show
 from streamer.errors import EXIT_LAW, ConfigError, ServerUnreachable, StreamerError, UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental import replay
@@ -43,6 +43,7 @@ from streamer.kafka.clients import open_consumer
 from streamer.kafka.reading import last_position, shards_in
 from streamer.progress import OnProgress
 from streamer.reader import SealedSubscription
+from streamer.shown import Grid
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import STDIN, atomic_writers, open_bytes
 from streamer.table.schema import EpochLength, SealedRules, Table
@@ -251,24 +252,8 @@ def _audited(
         facts |= {"sealed": sealed_facts(audit.laws) | waits, "alpha": audit.laws.alpha}
     else:
         found = _live(log, schema, asked, progress)[1]
-    facts |= found.as_dict()
-    bound = asked.bound or (_bound_of(schema) if kind == LIVE else None)
-    facts["bound"] = bound
-    facts["ok"] = not (kind == SEALED and found.pinned) and (bound is None or found.worst <= bound)
-    return facts | {"verdict": _verdict(facts, found)}, found
-
-
-def _bound_of(schema: Table) -> float | None:
-    """The least `beta` that table.yaml asks for: who guesses all values of a person is right no more often."""
-    return min((float(asked.beta) for _, asked in schema.demands if asked.beta is not None), default=None)
-
-
-def _verdict(facts: dict[str, Any], found: Found) -> str:
-    known = f"{found.pinned:,} of {plural(found.episodes, 'published value')} can be known for certain"
-    if not facts["ok"]:
-        bound = "none may be" if facts["kind"] == SEALED and found.pinned else f"{facts['bound']:g} is allowed"
-        return f"{known}, and the best guess is right with a chance of {found.worst:.3g}: {bound}."
-    return f"{known}; the best guess is right with a chance of {found.worst:.3g} at worst, {found.mean:.3g} on average."
+    bound = asked.bound or (bound_of(schema) if kind == LIVE else None)
+    return facts | judged(found, bound, none_known=kind == SEALED), found
 
 
 def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[LiveAudit, Found]:
@@ -368,7 +353,7 @@ def _way(name: str, audit: LiveAudit | SealedAudit, found: Found) -> dict[str, A
 
 def _compared_lines(table_name: str, ways: Iterable[dict[str, Any]]) -> Iterator[Line]:
     yield f"table {table_name}: the same events, published in different ways"
-    grid = bare_grid("way", "values", "known", "share", "worst", "mean", "delay", "loss", "records")
+    grid = Grid("way", "values", "known", "share", "worst", "mean", "delay", "loss", "records", bare=True)
     for way in ways:
         known = figure(way["episodes"]), figure(way["pinned"]), f"{way['pinned'] / max(1, way['episodes']):.1%}"
         grid.add_row(way["way"], *known, *(figure(way[name]) for name in ("worst", "mean", "delay", "loss", "records")))
@@ -381,15 +366,5 @@ def _compared_lines(table_name: str, ways: Iterable[dict[str, Any]]) -> Iterator
 def _lines(facts: dict[str, Any], found: Found | None) -> Iterator[Line]:
     yield named(facts.get("sealed", {}))
     if found is not None:
-        lines: dict[str, object] = {"published values": found.episodes, "known for certain": found.pinned}
-        lines |= {f"known, {name}": f"{one.pinned:,} of {one.episodes:,}" for name, one in found.kinds.items()}
-        lines |= {f"by {name}": number for name, number in found.attacks.items()}
-        lines |= {f"{name} left": number for name, number in found.candidates.items()}
-        lines |= {"worst guess": f"{found.worst:.3g}", "mean guess": f"{found.mean:.3g}"}
-        lines |= {"counted exactly": found.exact}
-        yield lines | {"linked rows": f"{found.linked_rows:,} of {found.published_rows:,}"}
-        for one in found.examples:
-            value = "" if one.value is None else f", {one.value}"
-            since = "after the last release" if one.release is None else f"from release {one.release} on"
-            yield f"row {one.row}{value}: known {since} by {one.attack}"
+        yield from found_lines(found)
     yield facts["verdict"]

@@ -15,12 +15,11 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
-from rich.table import Table as Grid
 
 from streamer.cli.support.options import command_named, json_option, reads_rows, rows_argument, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.skip_refused import by_reason, refused_among, require_some_left
-from streamer.cli.support.tables import Line, figure, grid_of, plural, show
+from streamer.cli.support.skip_refused import refused_among, require_some_left
+from streamer.cli.support.tables import Line, figure, plural, show
 from streamer.errors import UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.events.key_form import default_form, shard_of
@@ -42,6 +41,7 @@ from streamer.incremental.topics import POSITIONS, SEALED, published_kinds
 from streamer.native import library
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.costs import cost_of_shards
+from streamer.shown import Grid
 from streamer.table import data_warnings
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedColumns, Encoder
@@ -141,7 +141,7 @@ def forecast(
         "table": table.name,
         "rows": len(frame),
         "accepted": len(rows),
-        "refused": by_reason(refused),
+        "refused": data_warnings.by_reason(refused),
         "shards": chosen,
         "rows_of_a_shard": size,
         "rows_tried": [one.rows for one in used.tried],
@@ -279,7 +279,7 @@ def _lines(report: dict[str, Any]) -> Iterator[Line]:
 def _changes(report: dict[str, Any]) -> Grid:
     topics = list(report["changes"][0][ALONE]["bytes"])
     said = {**NAMES, ALONE: "one by one", IN_BATCHES: f"{report['together']} together"}
-    grid = grid_of("repair", "changes", "records", *(f"MB on {topic}" for topic in topics))
+    grid = Grid("repair", "changes", "records", *(f"MB on {topic}" for topic in topics))
     for way in report["changes"]:
         for name, text in said.items():
             cost = way[name]
@@ -317,7 +317,7 @@ def _megabytes(size: float) -> str:
 
 
 def _losses_grid(losses: list[dict[str, Any]]) -> Grid:
-    grid, of_one = grid_of("shards", "rows of each", "NCP", "over one shard", "rows that wait"), losses[0]["ncp"]
+    grid, of_one = Grid("shards", "rows of each", "NCP", "over one shard", "rows that wait"), losses[0]["ncp"]
     for line in losses:
         sizes, loss = line["rows"], line["ncp"]
         text = f"{figure(loss)}{' foreseen' * line['foreseen']}"

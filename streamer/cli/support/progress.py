@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tas
 from rich.text import Text
 
 from streamer.cli.support.tables import as_json, fitted
-from streamer.progress import OnProgress
+from streamer.progress import OnProgress, Stopwatch
 
 
 class Seconds(ProgressColumn):
@@ -26,28 +26,20 @@ class Seconds(ProgressColumn):
         return Text(f"{task.elapsed or 0.0:.1f} s")
 
 
-class Stages:
-    """The stages of a command; `seconds`: how long each took, by name, rounded."""
+class Stages(Stopwatch):
+    """The stages of a command, which a bar shows."""
 
     def __init__(self, progress: Progress) -> None:
+        super().__init__(progress.get_time)
         self._progress = progress
         self._task = progress.add_task("", total=None)
-        self.seconds: dict[str, float] = {}
 
     def say(self, text: str) -> None:
         """Prints a line on stderr, above the bar if there is one."""
         for line in fitted(text, sys.stderr):
             self._progress.console.print(line, soft_wrap=True, highlight=False, markup=False)
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[OnProgress]:
-        """A stage of the work; yields a callback for the fraction done, for work that takes minutes."""
-        started = self._progress.get_time()
-        yield self.next(name)
-        self.seconds[name] = round(self._progress.get_time() - started, 3)
-
     def next(self, name: str) -> OnProgress:
-        """Begins a part of the work that lasts until the next one, and is not timed."""
         self._progress.remove_task(self._task)  # a task that is only reset would keep its share
         self._task = task = self._progress.add_task(name, total=None)
         return lambda share: self._show(task, share)

@@ -40,11 +40,6 @@ def write_list(refused: Sequence[RefusedRow], file: IO[str]) -> None:
     writer.writerows(refused)
 
 
-def by_reason(refused: Sequence[RefusedRow]) -> list[dict[str, Any]]:
-    """The number of refused rows by reason and column, as plain values."""
-    return [{"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)]
-
-
 def require_some_left(refused: Sequence[RefusedRow], rows: int) -> None:
     """Raises ConfigError if there are rows and all of them are refused."""
     if 0 < rows == len(refused):

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import click
 
+from streamer.shown import Grid, Picture, Shape, fact_texts
+from streamer.shown import figure as figure
+from streamer.shown import named as named
+from streamer.shown import plural as plural
+
 if TYPE_CHECKING:
     import msgspec
     from rich.table import Table
@@ -23,13 +28,11 @@ if TYPE_CHECKING:
 
 AS_JSON = "streamer.as_json"  # the key in click's context that says whether --json was given
 PIPE_WIDTH = 160
-FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "rows left out", "its NCP")
-"""Columns whose headings begin so are right-aligned."""
 FOLDED = 8  # columns that a text needs which may be cut into lines anywhere
 COLUMNS = 80  # of a terminal that does not say how wide it is
 
-Line: TypeAlias = "str | tuple[str, int] | Mapping[str, object] | Table"
-"""A sentence, alone or with the indent of its further lines; facts; or a table."""
+Line: TypeAlias = "Shape | tuple[str, int] | Table"
+"""A sentence, alone or with the indent of its further lines; facts; a table; or a picture, which is not printed."""
 
 
 def as_json() -> bool:
@@ -55,8 +58,8 @@ def show(values: object, lines: Iterable[Line]) -> None:
             say(*line)
         elif isinstance(line, Mapping):
             say_facts(line)
-        else:
-            print_table(line)
+        elif not isinstance(line, Picture):
+            print_table(_table_of(line) if isinstance(line, Grid) else line)
 
 
 def say(text: str, indent: int = 2, err: bool = False) -> None:
@@ -73,10 +76,8 @@ def fitted(text: str, stream: TextIO, indent: int = 2) -> Iterable[str]:
 
 def say_facts(facts: Mapping[str, object]) -> None:
     """Prints names and values, one pair per line."""
-    width = max(map(len, facts), default=0)
-    for name, value in facts.items():
-        text = f"{value:,}" if isinstance(value, int) else str(value)
-        say(f"{name:>{width}}  {text}", indent=len(name) + 2)  # `say` adds the blanks before the name
+    for name, text in zip(facts, fact_texts(facts), strict=True):
+        say(text, indent=len(name) + 2)  # `fact_texts` adds the blanks before the name
 
 
 def shards_named(numbers: Iterable[int]) -> str:
@@ -89,30 +90,15 @@ def shards_named(numbers: Iterable[int]) -> str:
     return f"shard{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
-def named(facts: Mapping[str, object]) -> dict[str, object]:
-    """Facts under names for people instead of those for programs.
-
-    >>> named({"qi_groups": 3})
-    {'QI groups': 3}
-    """
-    return {name.replace("_", " ").replace("qi group", "QI group"): value for name, value in facts.items()}
-
-
-def grid_of(*headings: str) -> Table:
-    """A table with these columns."""
+def _table_of(grid: Grid) -> Table:
     from rich.table import Column, Table  # 50 ms, for which `--help` does not wait
 
-    return Table(*(Column(one, justify="right" if one.startswith(FIGURES) else "left") for one in headings))
-
-
-def bare_grid(first: str, *headings: str) -> Table:
-    """A table without lines: a column of names, and columns of figures."""
-    from rich.table import Table
-
-    grid = Table(first, box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in headings:
-        grid.add_column(heading, justify="right")
-    return grid
+    columns = (
+        Column(heading, justify="right" if grid.are_figures(number) else "left")
+        for number, heading in enumerate(grid.headings)
+    )
+    bare: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False} if grid.bare else {}
+    return filled(Table(*columns, **bare), grid.rows)
 
 
 def filled(table: Table, rows: Iterable[Iterable[str]]) -> Table:
@@ -162,17 +148,6 @@ def _transposed(table: Table, width: int) -> Iterator[Table]:
         done = part.stop
 
 
-def figure(value: float | None) -> str:
-    """A measure as a text for a narrow column.
-
-    >>> figure(3), figure(0.123456), figure(1234567.0), figure(None)
-    ('3', '0.1235', '1.235e+06', '-')
-    """
-    if value is None:
-        return "-"
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
-
-
 def interval(lo: str, hi: str, are_figures: bool) -> str:
     """An interval by its ends; are_figures: joined by a dash, which dates have in themselves.
 
@@ -180,15 +155,6 @@ def interval(lo: str, hi: str, are_figures: bool) -> str:
     ('20-24', '2020-01-01 to 2020-01-31', '7')
     """
     return lo if lo == hi else f"{lo}{'-' if are_figures else ' to '}{hi}"
-
-
-def plural(count: int, what: str) -> str:
-    """A number of things; what: the name of one.
-
-    >>> plural(1, "row"), plural(0, "QI group"), plural(1234, "message")
-    ('1 row', '0 QI groups', '1,234 messages')
-    """
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _broken(text: str, columns: int, indent: int) -> Iterator[str]:

@@ -24,7 +24,6 @@ from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
 from streamer.recoding.report.findings import SHARE_EDGES, Drawn
@@ -372,6 +371,8 @@ HERE = "streamer.recoding.report"
 
 def rendered(template: str, package: str = HERE, **values: Any) -> str:
     """A page; package: holds the template, which may extend those that are here."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # an extra; pictures do without it
+
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader(HERE, "")]),
         autoescape=True,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from io import StringIO
 from math import ceil
+from typing import Any
 
 import yaml
 
@@ -82,16 +84,15 @@ def no_key(near: NearKey | None) -> str:
     )
 
 
-def hierarchy_names(columns: Sequence[Drafted]) -> dict[str, str]:
-    """The hierarchy file of each categorical column, relative to table.yaml; all different."""
+def hierarchy_names(columns: Iterable[str]) -> dict[str, str]:
+    """The hierarchy file of each of these columns, relative to table.yaml; all different."""
     names: dict[str, str] = {}
     for column in columns:
-        if column.hierarchy:
-            stem = _NO_FILE_NAME.sub("-", column.name).strip("-").lower() or "column"
-            taken, number = set(names.values()), 1
-            while (name := f"{FOLDER}/{stem}{'' if number == 1 else f'-{number}'}.csv") in taken:
-                number += 1
-            names[column.name] = name
+        stem = _NO_FILE_NAME.sub("-", column).strip("-").lower() or "column"
+        taken, number = set(names.values()), 1
+        while (name := f"{FOLDER}/{stem}{'' if number == 1 else f'-{number}'}.csv") in taken:
+            number += 1
+        names[column] = name
     return names
 
 
@@ -128,7 +129,7 @@ def table_text(
 def _lines(
     table: str, source: str, n_rows: int, source_key: str | NearKey | None, k: int, columns: Sequence[Drafted]
 ) -> Iterator[str]:
-    files = hierarchy_names(columns)
+    files = hierarchy_names(column.name for column in columns if column.hierarchy)
     words = {word for column in columns for word in column.na if word in SURE}
     if any(column.nulls for column in columns):
         words.add("")  # a blank text is a null wherever anything is
@@ -206,3 +207,66 @@ def _settings(column: Drafted, files: dict[str, str], words: Collection[str]) ->
 
 def _listed(words: Collection[str]) -> str:
     return f"[{', '.join(quoted(word) for word in sorted(words))}]"
+
+
+# A draft as a dict, which somebody edits, and back.
+
+_NUMBERS = {"k", "domain", "grid", "step", "width"}
+"""The settings of a draft whose texts are numbers if they look like one; a category or a word may be `1` or `no`."""
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """The settings of a drafted table.yaml, with numbers as numbers."""
+    settings: dict[str, Any] = yaml.load(text, yaml.BaseLoader)
+    return {name: _with_numbers(name, said) for name, said in settings.items()}
+
+
+def _with_numbers(name: str, said: Any) -> Any:
+    if isinstance(said, dict):
+        return {inner: _with_numbers(inner, one) for inner, one in said.items()}
+    if isinstance(said, list):
+        return [_with_numbers(name, one) for one in said]
+    for number in (int, float) if name in _NUMBERS else ():
+        with suppress(ValueError):
+            if str(number(said)) == said:
+                return number(said)
+    return said
+
+
+def edited(text: str, settings: Mapping[str, Any]) -> str:
+    """A drafted table.yaml with settings that may have been edited since; a line that says the same keeps its comment.
+
+    >>> text = "table: mine  # a guess\\nprivacy: {k: 5}  # usual\\n"
+    >>> edited(text, {"table": "mine", "privacy": {"k": 3}})
+    'table: mine  # a guess\\nprivacy: {k: 3}\\n'
+    """
+    if settings == settings_of(text):
+        return text
+    known: dict[tuple[str, str], str] = {}
+    lines = []
+    for line in text.splitlines():
+        if (parsed := yaml.load(line, yaml.BaseLoader)) is None:  # a comment
+            lines.append(line.strip())
+        else:
+            known[line[: len(line) - len(line.lstrip())], repr(parsed)] = line
+    for name, said in settings.items():
+        is_block = name in ("columns", "publish") and isinstance(said, Mapping)
+        lines.append(f"{name}:" if is_block else _line(known, "", name, said))
+        lines += [_line(known, "  ", inner, one) for inner, one in said.items()] if is_block else []
+    return "\n".join(lines) + "\n"
+
+
+def _line(known: Mapping[tuple[str, str], str], indent: str, name: object, said: object) -> str:
+    line = f"{indent}{quoted(str(name))}: {_flow(said)}"
+    return known.get((indent, repr(yaml.load(line, yaml.BaseLoader))), line)
+
+
+def _flow(said: Any) -> str:
+    """A setting as YAML on one line."""
+    if isinstance(said, Mapping):
+        return f"{{{', '.join(f'{quoted(str(name))}: {_flow(one)}' for name, one in said.items())}}}"
+    if isinstance(said, list | tuple):
+        return f"[{', '.join(map(_flow, said))}]"
+    if isinstance(said, bool):
+        return str(said).lower()
+    return "" if said is None else quoted(said) if isinstance(said, str) else str(said)

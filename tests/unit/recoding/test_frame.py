@@ -136,6 +136,51 @@ def test_sensitive_numbers_and_booleans_come_back_as_such(cells: Any, kind: str)
         assert Counter(map(cell_text, found)) == Counter(map(cell_text, source["problem"]))
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.array([1, 2, 1, 2], dtype="Int64"),
+        pd.array([1.0, 2.0, None, 2.0], dtype="Float64"),
+        pd.array([True, False, True, False], dtype="boolean"),
+        pd.array(["a", None, "a", "b"], dtype="string"),
+        pd.Categorical(["a", "b", None, "a"]),
+        pd.Categorical(["b", "a", "c", "a"], categories=["c", "b", "a"], ordered=True),
+        pd.to_datetime(["2020-02-01", "1969-12-31", "2020-02-01", "2020-02-02"]).as_unit("ns"),
+        pd.DatetimeIndex(["2020-02-01", "NaT", "2020-10-25", "2020-02-02"], tz="Europe/Berlin"),
+    ],
+    ids=lambda cells: str(cells.dtype),
+)
+def test_a_published_column_has_the_pandas_type_of_its_source(cells: Any) -> None:
+    found = anonymize(people(problem=cells), PEOPLE)["problem"]
+    assert found.dtype == pd.Series(cells).dtype
+    assert Counter(map(str, found)) == Counter(map(str, cells))
+
+
+def test_categories_that_nobody_has_and_the_order_of_the_rows_are_not_published() -> None:
+    cells = pd.Categorical(["d", "b", "c", "d"], categories=["d", "nobody", "b", "c"])
+    assert anonymize(people(problem=cells), PEOPLE)["problem"].cat.categories.tolist() == ["b", "c", "d"]
+
+
+def test_ends_and_labels_have_the_pandas_type_of_their_column() -> None:
+    frame = pd.read_csv(PATIENTS / "rows.csv").astype({"age": "Int16", "bmi": "Float64", "sex": "category"})
+    published = anonymize(frame, PATIENTS, k=5)
+    types = [str(published[name].dtype) for name in ("age_lo", "age_hi", "bmi_lo", "zip_lo", "sex")]
+    assert types == ["Int64", "Int64", "Float64", "int64", "category"]
+    assert set(published["sex"].cat.categories) == set(published["sex"])
+
+
+def test_ends_may_be_one_column_of_intervals() -> None:
+    frame = pd.read_csv(PATIENTS / "rows.csv").astype({"age": "Int64"})
+    pairs, both = anonymize(frame, PATIENTS), anonymize(frame, PATIENTS, intervals=True)
+    assert both.columns.tolist() == ["qi_group", "age", "zip", "bmi", "sex", "problem"]
+    for name in ("age", "zip", "bmi"):
+        interval = both[name].array
+        assert interval.closed == "both"
+        assert [*interval.left] == [*pairs[f"{name}_lo"]] and [*interval.right] == [*pairs[f"{name}_hi"]]
+    codes = replace(AGE, width=3)
+    assert "age_lo" in anonymize(people(), replace(PEOPLE, attributes=(codes,)), intervals=True)
+
+
 @pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "halffloat[pyarrow]", "float[pyarrow]"])
 def test_a_short_float_is_a_multiple_of_the_step_that_its_text_is(kind: str) -> None:
     tenths = NumericAttribute("age", (Decimal(0), Decimal(1)), Decimal("0.1"), Decimal("0.1"), Decimal("0.2"))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from streamer.cli.batch import check as module
+from streamer import checking
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS, ROOT
@@ -344,7 +344,7 @@ def test_too_few_rows_are_said(rows: Callable[..., Path]) -> None:
 
 
 def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS_TRIED_MAX", 30)
+    monkeypatch.setattr(checking, "ROWS_TRIED_MAX", 30)
     assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
     assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
 

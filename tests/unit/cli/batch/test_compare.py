@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from streamer.cli.batch.compare import options_for
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.comparison import options_for
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 
