@@ -53,6 +53,7 @@ SECTIONS = {
     "Whole tables": {
         "init": Listed("streamer.cli.batch.init", "Drafts a table.yaml from ROWS.csv."),
         "hierarchy": Listed("streamer.cli.batch.hierarchy", "Drafts a hierarchy from a column of ROWS."),
+        "distribution": Listed("streamer.cli.batch.distribution", "Counts a column's values, for t-closeness."),
         "check": Listed("streamer.cli.batch.check", "Validates a table.yaml; says what k costs."),
         "anonymize": Listed("streamer.cli.batch.anonymize", "Writes the published table of ROWS.csv."),
         "compare": Listed("streamer.cli.batch.compare", "Compares all algorithms on ROWS.csv."),

@@ -47,9 +47,8 @@ class AtLeastEntropy:
 
     measure, bound = "the entropy of this number of equally frequent ones:", "at least"
 
-    @property
-    def words(self) -> str:
-        return f"at least the entropy of {self.l} equally frequent"
+    def words(self, names: str) -> str:
+        return f"{names} with at least the entropy of {self.l} equally frequent ones"
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,9 @@ class Recursive:
 
     measure, bound = "a most frequent one with this multiple of the rows that are left:", "less than"
 
-    @property
-    def words(self) -> str:
-        rest = "all rows" if self.l == 1 else f"the rows without the {self.l - 1} most frequent"
-        return f"less than {self.c} times {rest} for any of the"
+    def words(self, names: str) -> str:
+        most = "most frequent one" if self.l == 2 else f"{self.l - 1} most frequent ones"
+        return f"{names} of which none has {self.c} times the rows, or more, that the {most} leave"
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,8 @@ class AtMostDistance:
 
     measure, bound = "a distance from the whole table of", "at most"
 
-    @property
-    def words(self) -> str:
-        return f"within {self.t} of the whole table, by {self.distance} distance, the"
+    def words(self, names: str) -> str:
+        return f"{names} at a distance of at most {self.t} ({self.distance}) from the whole table"
 
 
 NO_REFERENCE = (

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -331,7 +331,8 @@ def words(table: Table, model: Model) -> str:
     for subject, share in model.shares.items():
         percent = f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"
         said.append(f"at most {percent} of the rows for any of the {names[subject]}")
-    said += [f"{law.words} {names[law.subject]}" for law in model.laws]
+    laws = [law for law in model.laws if law.subject.null_counts or replace(law.subject, null_counts=True) not in names]
+    said += [law.words(names[law.subject]) for law in laws]
     return " and ".join(said) or "nothing"
 
 
