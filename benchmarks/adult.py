@@ -19,10 +19,17 @@ import numpy as np
 
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.table.arrays import Ints
-from streamer.table.codes import Attribute, CategoricalAttribute, Diversity, KeptColumn, NumericAttribute
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    DistributionDemands,
+    Diversity,
+    KeptColumn,
+    NumericAttribute,
+)
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.microdata import Microdata, microdata_of, with_references
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
@@ -32,12 +39,15 @@ SHARE = Decimal("0.4")
 ROWS_AT_FIRST = 15_000
 """Of Adult's rows, where a benchmark begins with fewer than all."""
 
-MODELS_ASKED = {
+MODELS_ASKED: dict[str, dict[str, Diversity | DistributionDemands]] = {
     "rows": {
         "k_of_rows": Diversity(),
         "distinct_l": Diversity(l=3),
         "r_k": Diversity(r=Decimal("0.7"), level=1),
         "beta": Diversity(beta=SHARE),
+        "entropy_l": DistributionDemands(entropy_l=Decimal(3)),
+        "recursive": DistributionDemands(recursive=(Decimal(2), 3)),
+        "t": DistributionDemands(t=Decimal("0.3")),
     },
     "individuals": {
         "k_of_individuals": Diversity(),
@@ -119,13 +129,21 @@ def microdata_45222(k: int) -> Microdata:
     return microdata_of(schema, EncodedRows([str(i) for i in range(n)], codes, values, [()] * n, [None] * n))
 
 
+def with_demands(those: Microdata, asked: Diversity | DistributionDemands) -> Microdata:
+    """People whose table asks for this; what `t` compares with are they themselves."""
+    if isinstance(asked, Diversity):
+        return replace(those, table=replace(those.table, diversity=asked))
+    kept = (replace(those.table.kept[0], distribution=asked), *those.table.kept[1:])
+    return with_references(replace(those, table=replace(those.table, kept=kept), counted={}))
+
+
 def asking(k: int, n: int, name: str) -> Microdata:
     """n people of the census whose table asks for one of MODELS_ASKED; individuals, where counted, by chance."""
     counted = next(counted for counted, asked in MODELS_ASKED.items() if name in asked)
     those = many(microdata_45222(k), n)
     owner = np.random.default_rng(0).integers(0, n * 4 // 5, n) if counted == "individuals" else None
-    diversity = MODELS_ASKED[counted][name]
-    table = replace(those.table, diversity=diversity, individual=None if owner is None else "name")
+    those = with_demands(those, MODELS_ASKED[counted][name])
+    table = replace(those.table, individual=None if owner is None else "name")
     return replace(those, table=table, individuals=owner)
 
 

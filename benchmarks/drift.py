@@ -43,7 +43,7 @@ from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.arrays import Ints
-from streamer.table.codes import Diversity
+from streamer.table.codes import DistributionDemands, Diversity
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.row import Row
@@ -53,7 +53,11 @@ from streamer.table.yaml.shape import read_repair
 Result = dict[str, Any]
 
 PLAIN = "k"
-MODELS = {PLAIN: Diversity(), **adult.MODELS_ASKED["rows"], **adult.MODELS_ASKED["individuals"]}
+MODELS: dict[str, Diversity | DistributionDemands] = {
+    PLAIN: Diversity(),
+    **adult.MODELS_ASKED["rows"],
+    **adult.MODELS_ASKED["individuals"],
+}
 TABLES = (*shapes.SYNTHETIC, *shapes.PUBLIC, shapes.ADULT)
 
 
@@ -102,7 +106,8 @@ def asking(people: Microdata, model: str, k: int) -> Microdata:
     """The same people in a table that asks for a model; individuals, if they are counted, by chance."""
     counted = model in adult.MODELS_ASKED["individuals"]
     owner = np.random.default_rng(0).integers(0, len(people) * 4 // 5, len(people)) if counted else None
-    table = replace(people.table, k=k, diversity=MODELS[model], individual="name" if counted else None)
+    people = adult.with_demands(people, MODELS[model])
+    table = replace(people.table, k=k, individual="name" if counted else None)
     return replace(people, table=table, individuals=owner)
 
 

@@ -197,7 +197,11 @@ def quick_groups(those: Microdata) -> list[Ints]:
     qi_group = catalog.run(MONDRIAN, those, model_of(those.table)).qi_group
     order = np.lexsort((*those.codes.T, qi_group))
     whole = np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)
-    if those.individuals is not None or those.table.diversity != Diversity():
+    if (
+        those.individuals is not None
+        or those.table.diversity != Diversity()
+        or those.table.kept[0].distribution is not None
+    ):
         return whole
     return [piece for rows in whole for piece in np.array_split(rows, pieces_of(len(rows)))]
 
