@@ -345,6 +345,8 @@ def _described_kept(column: KeptColumn) -> dict[str, Any]:
     described: dict[str, Any] = {"name": column.name, "role": role, "type": column.type or "any"}
     if column.hierarchy is not None:
         described |= {"leaves": column.hierarchy.n_leaves, "levels": column.hierarchy.n_levels}
+    if column.disguise is not None:
+        described["published"] = column.disguise.words
     return described
 
 
@@ -399,6 +401,8 @@ def _lines(report: dict[str, Any]) -> Iterator[Line]:
     for column in report["columns"]:
         if column.get("nulls_published") is not None:
             yield f"nulls of {column['name']} are published as {column['nulls_published']}"
+        if "published" in column and data is None:  # with data the cautions say it
+            yield f"{column['name']} is published {column['published']}"
     yield f"privacy: every QI group has {report['model']}"
     for algorithm in report["algorithms"]:
         text = f"cannot satisfy it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
