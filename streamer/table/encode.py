@@ -170,7 +170,7 @@ class Encoder:
         self._codes_plan = tuple(
             (a.name, self._of_source(a.name, to_code(a, note, capitals_count=capitals))) for a in table.attributes
         )
-        self._kept_plan = tuple((column.name, self._of_source(column.name, self._to_json(column))) for column in table.kept)
+        self._kept_plan = tuple((c.name, self._of_source(c.name, self._to_json(c))) for c in table.kept)
         shifts = ((i, column.disguise) for i, column in enumerate(table.kept))
         self._shifts = tuple((i, shift) for i, shift in shifts if isinstance(shift, ShiftedDays))
         if self._shifts and not table.source_key and table.individual is None:

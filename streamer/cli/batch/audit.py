@@ -43,6 +43,7 @@ from streamer.kafka.clients import open_consumer
 from streamer.kafka.reading import last_position, shards_in
 from streamer.progress import OnProgress
 from streamer.reader import SealedSubscription
+from streamer.table.codes.disguise import Pseudonym
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import STDIN, atomic_writers, open_bytes
 from streamer.table.schema import EpochLength, SealedRules, Table
@@ -255,7 +256,12 @@ def _audited(
     bound = asked.bound or (_bound_of(schema) if kind == LIVE else None)
     facts["bound"] = bound
     facts["ok"] = not (kind == SEALED and found.pinned) and (bound is None or found.worst <= bound)
-    return facts | {"verdict": _verdict(facts, found)}, found
+    return facts | {"verdict": _verdict(facts, found) + _links(schema)}, found
+
+
+def _links(schema: Table) -> str:
+    names = [column.name for column in schema.kept if isinstance(column.disguise, Pseudonym)]
+    return f" Not counted: by the pseudonyms in {', '.join(names)} alone, readers can link rows." if names else ""
 
 
 def _bound_of(schema: Table) -> float | None:
