@@ -56,7 +56,7 @@ def read_key(path: Path) -> KeyFile:
     The message never has the text.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="ascii") as file:
+        with open(path, encoding="ascii", opener=_at_once) as file:
             is_open = os.fstat(file.fileno()).st_mode & (S_IROTH | S_IWOTH)
             text = file.read(DIGITS_READ_MAX).strip()
             secret = bytes.fromhex(text)
@@ -74,10 +74,18 @@ def read_key(path: Path) -> KeyFile:
     return KeyFile(path, secret)
 
 
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without waiting for its writer
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def make_key(path: Path) -> None:
     """Writes a new key for its owner alone. Raises UsageError if the file exists or cannot be written."""
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        with open(path, "x", encoding="ascii", opener=_for_its_owner) as file:
             file.write(f"{token_hex(LEAST_BYTES)}\n")
             file.flush()
             os.fsync(file.fileno())

@@ -438,12 +438,12 @@ class TableSettings(_Settings):
 
     table: its name, with which the names of its topics begin. key: the column of the primary key, or a list of columns;
     never published but as a pseudonym; commands that only read files do without. individual: the column that says whose
-    row it is, if k is to count people; likewise never published. na: words that are nulls, in files, messages and
-    statements, as texts, numbers or dates. columns: each by its name; a column that is not listed is never published.
-    privacy: what every QI group must satisfy. engine: how QI groups are kept current. publish: what is published, and
-    in which form. input: what the messages do not say themselves. durability: `stated` says that Redis keeps what it
-    confirms, whatever its settings show. limits: limits of one step, one statement and one message. rebuild: when a
-    shard is anonymized again as a whole.
+    row it is, if k is to count people; never published but as a pseudonym. na: words that are nulls, in files, messages
+    and statements, as texts, numbers or dates. columns: each by its name; a column that is not listed is never
+    published. privacy: what every QI group must satisfy. engine: how QI groups are kept current. publish: what is
+    published, and in which form. input: what the messages do not say themselves. durability: `stated` says that Redis
+    keeps what it confirms, whatever its settings show. limits: limits of one step, one statement and one message.
+    rebuild: when a shard is anonymized again as a whole.
     """
 
     table: TableName
