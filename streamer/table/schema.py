@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from streamer.table.codes import Attribute, Diversity, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
+from streamer.table.codes.disguise import Pseudonym
 from streamer.table.codes.same_text import CountedText, counted_text, counted_value
 from streamer.table.space import Space
 
@@ -250,6 +251,11 @@ class Table:
             {a.name for a in numeric if a.ends_take_all}
             | {column.name for column in self.kept if column.is_coarse or column.disguise}
         )
+
+    @property
+    def pseudonyms(self) -> list[str]:
+        """The columns that publish pseudonyms."""
+        return [column.name for column in self.kept if isinstance(column.disguise, Pseudonym)]
 
     @cached_property
     def as_published(self) -> Table:

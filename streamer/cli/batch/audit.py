@@ -43,7 +43,6 @@ from streamer.kafka.clients import open_consumer
 from streamer.kafka.reading import last_position, shards_in
 from streamer.progress import OnProgress
 from streamer.reader import SealedSubscription
-from streamer.table.codes.disguise import Pseudonym
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import STDIN, atomic_writers, open_bytes
 from streamer.table.schema import EpochLength, SealedRules, Table
@@ -260,8 +259,8 @@ def _audited(
 
 
 def _links(schema: Table) -> str:
-    names = [column.name for column in schema.kept if isinstance(column.disguise, Pseudonym)]
-    return f" Not counted: by the pseudonyms in {', '.join(names)} alone, readers can link rows." if names else ""
+    names = ", ".join(schema.pseudonyms)
+    return f" Not counted: by the pseudonyms in {names} alone, readers can link rows." if names else ""
 
 
 def _bound_of(schema: Table) -> float | None:

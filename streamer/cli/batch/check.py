@@ -41,7 +41,6 @@ from streamer.table.codes import (
     decimal_text,
     moment_text,
 )
-from streamer.table.codes.disguise import Pseudonym
 from streamer.table.encode import EncodedColumns, Encoder
 from streamer.table.files import atomic_writer
 from streamer.table.hierarchy import labels_beside_their_leaves
@@ -312,11 +311,11 @@ def _table_warnings(table: Table) -> Iterator[str]:
         yield from LOSSY_JOIN_REVEALS
     if table.live and table.sealed is not None:
         yield BOTH_PUBLISHED
-    linked = [column.name for column in table.kept if isinstance(column.disguise, Pseudonym)]
-    if linked and table.sealed is not None:
+    if table.pseudonyms and table.sealed is not None:
+        names = ", ".join(table.pseudonyms)
         yield (
-            f"publish.sealed: whoever is published again with a new value has the same pseudonym ({', '.join(linked)}),"
-            " so readers see both values of one person, which cohorts alone hide"
+            f"publish.sealed: whoever is published again with a new value has the same pseudonym ({names}), so readers"
+            " see both values of one person, which cohorts alone hide"
         )
     for attribute in table.attributes:
         tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None

@@ -33,8 +33,8 @@ def command(new: Path | None, file: Path | None, table: str | None, values: tupl
     """Prints the pseudonym of each VALUE, or of each line of standard input, as columns with `publish: {pseudonym:
     FILE}` have it; or makes a key.
 
-    Other command lines and the shell's history may show a VALUE; they do not show standard input. TABLE is only needed
-    if it says `capitals_count`. A key that is lost cannot be made again: keep a copy, apart from what is published.
+    A VALUE stays in the shell's history, and lines of standard input do not. TABLE is only needed if it says
+    `capitals_count`. A key that is lost cannot be made again: keep a copy, apart from what is published.
     """
     if (new is None) == (file is None) or (new is not None and values):
         raise UsageError("give --make-key FILE alone, or --key-file FILE and values")

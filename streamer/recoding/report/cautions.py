@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from streamer.table.codes import CLOCKS, CategoricalAttribute
-from streamer.table.codes.disguise import Pseudonym
 from streamer.table.data_warnings import StandIns, null_text
 from streamer.table.schema import LOSSY_JOIN, Table
 from streamer.table.yaml.columns import NULL_LABEL
@@ -41,7 +40,7 @@ def cautions(table: Table, form: str, found: Mapping[str, Any], stand_ins: Mappi
     calm += _settings(table)
     for column in table.kept:
         if column.disguise is not None:
-            said = alarming if isinstance(column.disguise, Pseudonym) else calm
+            said = alarming if column.name in table.pseudonyms else calm
             said.append(f"{column.name} is published {column.disguise.words}")
     return Cautions(alarming, calm)
 

@@ -31,7 +31,6 @@ from streamer.recoding.metrics.risk import (
 from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.table.arrays import Bools, Floats, Ints, row_numbers
 from streamer.table.codes import Attribute, CategoricalAttribute, TemporalAttribute, decimal_text
-from streamer.table.codes.disguise import Pseudonym
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
@@ -89,8 +88,7 @@ def _as_they_are(table: Table) -> list[int]:
 def _disguised(table: Table) -> Figures:
     """What is said of columns that are not published as they are; nothing if there is none."""
     words = {column.name: column.disguise.words for column in table.kept if column.disguise is not None}
-    linked = any(isinstance(column.disguise, Pseudonym) for column in table.kept)
-    return {"disguised": words, "linked": linked} if words else {}
+    return {"disguised": words, "linked": bool(table.pseudonyms)} if words else {}
 
 
 def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) -> list[Figures]:

@@ -90,8 +90,10 @@ def categorical_attribute(
     )
 
 
-def kept_column(place: str, name: str, column: SensitiveSettings | KeepSettings, faults: list[str]) -> KeptColumn:
-    """The column without a hierarchy; what is wrong with its grid and domain is added to `faults`."""
+def _without_hierarchy(
+    place: str, name: str, column: SensitiveSettings | KeepSettings, faults: list[str]
+) -> KeptColumn:
+    """The column; what is wrong with its grid and domain is added to `faults`."""
     coarse = {"grid": [column.grid] if column.grid else [], "domain": list(column.domain or ())}
     for setting, numbers in coarse.items():
         if numbers and column.type not in ("integer", "decimal"):
@@ -105,11 +107,11 @@ def kept_column(place: str, name: str, column: SensitiveSettings | KeepSettings,
     return KeptColumn(name, isinstance(column, SensitiveSettings), column.type, grid=column.grid, domain=column.domain)
 
 
-def kept_categories(
+def kept_column(
     place: str, name: str, column: SensitiveSettings | KeepSettings, rows: Rows | None, faults: list[str]
 ) -> KeptColumn | None:
     """The column with its hierarchy, if it has one; None if that cannot be read. rows: become those of its tree."""
-    kept = kept_column(place, name, column, faults)
+    kept = _without_hierarchy(place, name, column, faults)
     if column.hierarchy is None:
         if column.other is not None:
             faults.append(f"{place}.other: names a node of a hierarchy, but the column has no hierarchy")

@@ -328,14 +328,10 @@ def files_of(path: str | Path) -> list[Path]:
     """The files that a table is read from: table.yaml, its hierarchies and its keys. Raises ConfigError."""
     path = file_of(path)
     settings, _ = read_settings(read_yaml(path))
-    columns_said = settings.columns.values() if settings else ()
-    named = [getattr(column, "hierarchy", None) for column in columns_said]
-    named += [said.pseudonym or said.key for said in map(_disguise_said, columns_said) if said]
+    said = [*settings.columns.values()] if settings else []
+    named = [getattr(column, "hierarchy", None) for column in said]
+    named += [one.pseudonym or one.key for column in said if (one := getattr(column, "publish", None))]
     return [path, *(path.parent / name for name in dict.fromkeys(named) if name)]
-
-
-def _disguise_said(column: ColumnSettings) -> DisguiseSettings | None:
-    return getattr(column, "publish", None)
 
 
 def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
@@ -569,7 +565,7 @@ def _kept(
             " add `acknowledge_linkable: true`, or remove the column"
         )
     rows = _rows(place, column.hierarchy, trees, faults)
-    source = columns.kept_categories(place, name, column, rows, faults)
+    source = columns.kept_column(place, name, column, rows, faults)
     if source is None or said is None:
         return source
     return columns.disguised(place, source, said, _key(place, said, trees, faults), rows, faults)

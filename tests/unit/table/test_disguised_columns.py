@@ -51,6 +51,7 @@ def test_each_column_is_published_as_table_yaml_says(table: Table) -> None:
     assert came != "2020-02-29" and abs((pd.Timestamp(came) - pd.Timestamp("2020-02-29")).days) <= 30
     assert pd.Timestamp(seen) - pd.Timestamp("2020-03-01T00:30Z") == pd.Timestamp(came) - pd.Timestamp("2020-02-29")
     assert key != person and {*map(len, map(str, (key, person)))} == {32}
+    assert values_of(Encoder(table), ROW | {"person": "07"})[3:] == [key, key]
 
 
 def test_rows_in_columns_are_published_like_rows_one_by_one(table: Table) -> None:
@@ -264,6 +265,13 @@ def test_a_level_is_that_of_the_file(rows: list[list[str]], level: int, publishe
     table = table_of(settings)
     assert {leaf: values_of(Encoder(table), {"id": 1, "age": 1, "problem": leaf})[0] for leaf in published} == published
     assert {*table.kept[0].hierarchy.leaves} == {*published.values()}  # type: ignore[union-attr]
+
+
+def test_two_nodes_of_one_label_cannot_be_published_at_its_level(tmp_path: Path) -> None:
+    folder = write_table(tmp_path / "t")
+    (folder / "problem.csv").write_text("flu;lung;chest;*\nlung;heart;*\n")
+    with pytest.raises(ConfigError, match=r"columns\.problem\.publish\.level: two different nodes have one label"):
+        load_table(folder)
 
 
 def test_a_key_that_is_published_leaves(table: Table) -> None:
