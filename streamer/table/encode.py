@@ -270,7 +270,7 @@ class Encoder:
         return tuple([j for j, name, is_null in self._nullable if name in fields and is_null(fields[name])])
 
     def some(
-        self, fields: Fields, whose: str | None
+        self, fields: Fields, whose: str | None = None
     ) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
         """The named columns that are there: codes and exact texts by attribute number, JSON texts by kept number, and
         the numbers of the attributes that are null.

@@ -33,7 +33,7 @@ def test_redis_and_readers_have_pseudonyms_alone_and_another_key_is_refused(worl
     explained = world.report("explain", source_key)
     assert pseudonyms[0] in json.dumps(explained)
     sent = b"".join((record.value() or b"") for record in world.read(LIVE, 0))
-    assert not any(problem.encode() in sent for problem in PROBLEMS)
+    assert not any(json.dumps(problem).encode() in sent for problem in PROBLEMS)
     world.stop()
     key.unlink()
     assert "cannot be read: No such file or directory. Rows cannot be published" in world.refusal()

@@ -303,6 +303,10 @@ BOTH_PUBLISHED = (
 
 
 def _table_warnings(table: Table) -> Iterator[str]:
+    try:
+        _ = table.fingerprint
+    except ConfigError as missing:  # the key of a column
+        yield str(missing)
     yield from sql_warnings(table)
     chosen = ALGORITHMS[table.rebuilding.algorithm]
     for objection in objections(chosen, table, model_of(table)):

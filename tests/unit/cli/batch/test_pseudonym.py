@@ -107,6 +107,21 @@ def test_check_says_what_each_column_gives_readers(folder: Path) -> None:
     assert (columns["id"]["type"], columns["problem"]["leaves"]) == ("text", 3)
 
 
+def test_check_says_that_a_key_is_missing_and_what_it_is_missed_for(tmp_path: Path) -> None:
+    folder = write_table(tmp_path / "t")
+    (folder / KEY).unlink()
+    warning, *_ = answer("check", "--table", folder)["warnings"]
+    assert "cannot be read: No such file or directory. Rows cannot be published" in warning
+    refused = streamer("check", "--table", folder, "--data", write_visits(folder, visits(9)))
+    assert refused.exit_code == 2 and warning in refused.stderr
+
+
+def test_check_warns_of_pseudonyms_in_sealed_cohorts(tmp_path: Path) -> None:
+    folder = write_table(tmp_path / "t", ("live: {form: rows}", "sealed: {epoch: 10m}"))
+    *_, warning = answer("check", "--table", folder)["warnings"]
+    assert warning.startswith("publish.sealed: whoever is published again with a new value has the same pseudonym (id,")
+
+
 # -- a stream ---------------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +146,7 @@ def test_a_stream_publishes_what_its_source_says_in_disguise(replayed: Path) -> 
     beside = ["--initial", folder / "rows.csv", "--events", folder / "events.jsonl"]
     assert answer("verify", "--table", folder, out / "live.jsonl", *beside)["ok"]
     text = (out / "live.jsonl").read_text()
-    for raw in ("flu", "gastritis", "Ann", "ann "):
+    for raw in ('"flu"', '"gastritis"', "Ann", "ann "):
         assert raw not in text
     assert "lung" in text and "belly" in text
     audited = streamer("audit", "--table", folder, out / "live.jsonl", "--source", folder / "events.jsonl", *beside[:2])
