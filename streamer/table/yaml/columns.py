@@ -441,8 +441,8 @@ def faults_of_texts(settings: TableSettings, columns: list[Attribute | KeptColum
         if column.written is not None and (fault := _fault_of_written(column.written, column.type)):
             yield f"columns.{name}.written: {fault}"
     for built in columns:
-        column = built.source if isinstance(built, KeptColumn) else built
-        tree = column.hierarchy if isinstance(column, CategoricalAttribute | KeptColumn) else None
+        source = built.source if isinstance(built, KeptColumn) else built
+        tree = source.hierarchy if isinstance(source, CategoricalAttribute | KeptColumn) else None
         null_code = built.null_code if isinstance(built, CategoricalAttribute) else None
         for word in _words(settings, settings.columns[built.name]):
             if tree is not None and tree.code_of.get(word, null_code) != null_code:

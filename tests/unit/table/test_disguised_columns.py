@@ -36,7 +36,7 @@ def table(folder: Path) -> Table:
     return load_table(folder)
 
 
-def values_of(encoder: Encoder, row: Mapping[str, object]) -> list[object]:
+def values_of(encoder: Encoder, row: Mapping[str, object]) -> list[Any]:
     return [msgspec.json.decode(text) for text in encoder.row(row).values]
 
 
