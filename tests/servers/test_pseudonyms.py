@@ -30,7 +30,7 @@ def test_redis_and_readers_have_pseudonyms_alone_and_another_key_is_refused(worl
     assert {row["id"] for row in published} <= {*pseudonyms} and len(published) > 40
     assert {row["problem"] for row in published}.isdisjoint(PROBLEMS)
     source_key = next(one for one, _ in records)
-    explained = world.report("explain", source_key)
+    explained = world.report("explain", source_key, "--raw")
     assert pseudonyms[0] in json.dumps(explained)
     sent = b"".join((record.value() or b"") for record in world.read(LIVE, 0))
     assert not any(json.dumps(problem).encode() in sent for problem in PROBLEMS)
