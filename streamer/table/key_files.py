@@ -68,7 +68,7 @@ def read_key(path: Path) -> KeyFile:
     except ValueError:
         raise ConfigError(f"{path}: is not a key, a line of hexadecimal digits: {_NEW}") from None
     if is_open:
-        raise ConfigError(f"{path}: everybody may read or write this key: let its owner alone (chmod 600)")
+        raise ConfigError(f"{path}: everybody may read or write this key: leave that to its owner (chmod 600)")
     if len(secret) < LEAST_BYTES:
         raise ConfigError(f"{path}: the key is too short: it needs {2 * LEAST_BYTES} hexadecimal digits; {_NEW}")
     return KeyFile(path, secret)
