@@ -60,6 +60,9 @@ def test_rows_in_columns_are_published_like_rows_one_by_one(table: Table) -> Non
     encoded = Encoder(table).frame(pd.DataFrame(rows))
     assert encoded.rows() == [Encoder(table).row(row | _nulls(row)) for row in rows]
     assert Encoder(table).frame(pd.DataFrame([], columns=list(COLUMNS))).rows() == []
+    typed = pd.DataFrame(rows).replace("?", None)
+    typed = typed.assign(came=pd.to_datetime(typed["came"]), seen=pd.to_datetime(typed["seen"], utc=True))
+    assert Encoder(table).frame(typed).rows() == encoded.rows()
 
 
 def _nulls(row: Visit) -> dict[str, None]:
