@@ -260,6 +260,10 @@ BOTH_PUBLISHED = (
 
 
 def _table_warnings(table: Table) -> Iterator[str]:
+    try:
+        _ = table.fingerprint
+    except ConfigError as missing:  # the key of a column
+        yield str(missing)
     yield from sql_warnings(table)
     chosen = ALGORITHMS[table.rebuilding.algorithm]
     for objection in objections(chosen, table, model_of(table)):
@@ -268,6 +272,12 @@ def _table_warnings(table: Table) -> Iterator[str]:
         yield from LOSSY_JOIN_REVEALS
     if table.live and table.sealed is not None:
         yield BOTH_PUBLISHED
+    if table.pseudonyms and table.sealed is not None:
+        names = ", ".join(table.pseudonyms)
+        yield (
+            f"publish.sealed: whoever is published again with a new value has the same pseudonym ({names}), so readers"
+            " see both values of one person, which cohorts alone hide"
+        )
     for attribute in table.attributes:
         tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
         wrong = [] if tree is None else list(labels_beside_their_leaves(tree))
@@ -302,6 +312,8 @@ def _described_kept(column: KeptColumn) -> dict[str, Any]:
     described: dict[str, Any] = {"name": column.name, "role": role, "type": column.type or "any"}
     if column.hierarchy is not None:
         described |= {"leaves": column.hierarchy.n_leaves, "levels": column.hierarchy.n_levels}
+    if column.disguise is not None:
+        described["published"] = column.disguise.words
     return described
 
 
@@ -375,6 +387,8 @@ def lines_of(report: Mapping[str, Any]) -> Iterator[Shape]:
     for column in report["columns"]:
         if column.get("nulls_published") is not None:
             yield f"nulls of {column['name']} are published as {column['nulls_published']}"
+        if "published" in column and data is None:  # with data the cautions say it
+            yield f"{column['name']} is published {column['published']}"
     yield f"privacy: every QI group has {report['model']}"
     for algorithm in report["algorithms"]:
         text = f"cannot satisfy it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]

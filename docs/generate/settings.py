@@ -30,7 +30,8 @@ Section = tuple[str, type[BaseModel]]
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, *(_section(place, model) for place, model in _sections("", TableSettings))]
+    sections = dict.fromkeys(_sections("", TableSettings))
+    parts = [HEAD, *(_section(place, model) for place, model in sections)]
     return "\n".join(parts)
 
 

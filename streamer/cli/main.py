@@ -57,6 +57,7 @@ SECTIONS = {
         "check": Listed("streamer.cli.batch.check", "Validates a table.yaml; says what k costs."),
         "anonymize": Listed("streamer.cli.batch.anonymize", "Writes the published table of ROWS.csv."),
         "compare": Listed("streamer.cli.batch.compare", "Compares all algorithms on ROWS.csv."),
+        "pseudonym": Listed("streamer.cli.batch.pseudonym", "Makes a key; says a value's pseudonym."),
     },
     "Set up a live table": {
         "config": Listed("streamer.cli.support.config", "Shows all settings and their sources.", "stream"),

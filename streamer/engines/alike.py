@@ -139,9 +139,10 @@ def leave_published(microdata: Microdata, recoding: Recoding, who: Sequence[Ints
         hashes = hashes_of_texts(np.array(texts, dtype=object))
         hashes[:, 0] = hashes_of_texts(np.array(same, dtype=object))[:, 0]
         hashes, says = hashes[value], ~silent(texts)[value]
-        together.append(hashes[:, 1])
+        if microdata.table.kept[i].is_true:
+            together.append(hashes[:, 1])
         leave(paths[i], np.column_stack([hashes, number, *who])[says])
-    if together and len(paths) > len(together):
+    if together and len(paths) > len(microdata.texts):
         leave(paths[-1], np.column_stack([hashes_of_numbers(np.stack(together, axis=1)), number, *who]))
 
 
@@ -160,6 +161,6 @@ def figures_of(
         return united_alike(pool.map(f"alike-{name}", crowds_between, calls))
 
     by_value = [alike(i) for i in range(len(table.kept))]
-    together = alike(ALL_KEPT) if report and len(by_value) > 1 else None
+    together = alike(ALL_KEPT) if report and sum(column.is_true for column in table.kept) > 1 else None
     before = alike(BEFORE, dropped) if report else None
     return ReportFigures(parts, table, before, together, by_value, drawn_of_parts(parts, suppressed))

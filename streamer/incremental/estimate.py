@@ -81,7 +81,7 @@ class Query:
     """A query over what a table publishes. Raises UsageError if the text is not a query."""
 
     def __init__(self, table: Table, text: str) -> None:
-        self._table = table
+        self._table = table = table.as_published
         try:
             comparisons = read_condition(text)
             condition_of(comparisons, table)

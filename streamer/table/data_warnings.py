@@ -219,7 +219,8 @@ def leaves_of_others(table: Table) -> dict[str, str]:
         for a in table.attributes
         if isinstance(a, CategoricalAttribute) and a.other_code is not None
     }
-    return of_codes | {column.name: column.other for column in table.kept if column.other is not None}
+    others = {column.name: column.source.other for column in table.kept}
+    return of_codes | {name: leaf for name, leaf in others.items() if leaf is not None}
 
 
 def _encoders_of_others(table: Table, encoder: Encoder) -> Iterator[tuple[str, Callable[[object], object]]]:

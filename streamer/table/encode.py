@@ -6,6 +6,7 @@ The rules of this file
   without a step, the counted text of the individual (`streamer.table.codes.same_text`), which is never published, and
   which quasi-identifiers are null. The code of a null is that of the value it counts as. Columns that table.yaml does
   not name are ignored.
+* Here, and nowhere later, a value becomes what is published instead of it (`streamer.table.codes.disguise`).
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. In a
   file of a table without a key, the row's number is its key.
 * `frame` encodes each distinct value once, with the same encoders as `row`. The meaning of a text (`na`, `written`), of
@@ -33,8 +34,9 @@ import numpy as np
 
 from streamer.errors import ConfigError, EventRefused, RowRefused, UsageError
 from streamer.table.arrays import Ints
-from streamer.table.codes import from_code, is_stepless, read_decimal, source_cells, type_of_column
+from streamer.table.codes import KeptColumn, from_code, is_stepless, read_decimal, source_cells, type_of_column
 from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
+from streamer.table.codes.disguise import ShiftedDays
 from streamer.table.codes.same_text import CountedText, counted_text
 from streamer.table.codes.scalars import key_text
 from streamer.table.codes.source_texts import (
@@ -168,11 +170,15 @@ class Encoder:
         self._codes_plan = tuple(
             (a.name, self._of_source(a.name, to_code(a, note, capitals_count=capitals))) for a in table.attributes
         )
-        to_json = [to_json_text(column, note, capitals_count=capitals) for column in table.kept]
-        self._kept_plan = tuple(
-            (column.name, self._of_source(column.name, within_type(column, table.format, encode)))
-            for column, encode in zip(table.kept, to_json, strict=True)
-        )
+        self._kept_plan = tuple((c.name, self._of_source(c.name, self._to_json(c))) for c in table.kept)
+        shifts = ((i, column.disguise) for i, column in enumerate(table.kept))
+        self._shifts = tuple((i, shift) for i, shift in shifts if isinstance(shift, ShiftedDays))
+        if self._shifts and not table.source_key and table.individual is None:
+            name = table.kept[self._shifts[0][0]].name
+            raise ConfigError(
+                f"columns.{name}.publish.shift_days: the days are those of a person, but table and data have neither"
+                " `individual` nor `key` to tell whose a row is"
+            )
         self._exact: dict[int, Callable[[object], str]] = {
             j: self._of_source(a.name, partial(decimal_exact, attribute=a))
             for j, a in enumerate(table.attributes)
@@ -186,8 +192,19 @@ class Encoder:
         if (who := table.individual) is not None:
             self._who = who, self._of_source(who, partial(_individual_of, who, table.counted_text))
         self._columns = tuple(column.name for column in (*table.attributes, *table.kept))
-        untyped = (column.name for column in table.kept if column.type is None)
-        self._cells = CellReader(types, self._meanings, untyped)
+        self._cells = CellReader(types, self._meanings, [c.name for c in table.kept if self._may_be_anything(c)])
+
+    def _to_json(self, column: KeptColumn) -> Callable[[object], bytes]:
+        table = self.table
+        encode = to_json_text(column.source, self._note_unlisted, capitals_count=table.capitals_count)
+        if column.disguise is not None:
+            encode = column.disguise.instead(column.name, encode, table.counted_text)
+        return within_type(column, table.format, encode)
+
+    def _may_be_anything(self, column: KeptColumn) -> bool:
+        """True for a column of any scalars; a key or an individual is a text."""
+        whose = (*self.table.source_key, self.table.individual)
+        return column.source.type is None and column.name not in whose
 
     def _note_unlisted(self, name: str) -> None:
         self.unlisted[name] += 1
@@ -231,8 +248,8 @@ class Encoder:
         name, individual = self._who
         return individual(fields.get(name))
 
-    def row(self, fields: Fields) -> Row:
-        """A whole row, which must have every named column. Raises EventRefused."""
+    def row(self, fields: Fields, source_key: str | None = None) -> Row:
+        """A whole row, which must have every named column; source_key: if it is known already. Raises EventRefused."""
         individual = self.individual(fields)
         try:
             codes = tuple([code(fields[name]) for name, code in self._codes_plan])
@@ -240,6 +257,11 @@ class Encoder:
         except KeyError:
             name = next(name for name in self._columns if name not in fields)
             raise EventRefused("missing-column", f"column {name!r} is missing", name) from None
+        if self._shifts:
+            if individual is None and source_key is None:
+                source_key = self.source_key(fields)
+            whose = source_key if individual is None else individual
+            values = tuple(self._shifted(dict(enumerate(values)), whose).values())
         exact = tuple([text(fields[name]) for _, name, text in self._stepless]) if self._stepless else ()
         return Row(codes, values, exact, individual, self._nulls(fields) if self._nullable else ())
 
@@ -247,13 +269,29 @@ class Encoder:
         """Numbers of the attributes that are there and null."""
         return tuple([j for j, name, is_null in self._nullable if name in fields and is_null(fields[name])])
 
-    def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
+    def some(
+        self, fields: Fields, whose: str | None = None
+    ) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
         """The named columns that are there: codes and exact texts by attribute number, JSON texts by kept number, and
-        the numbers of the attributes that are null. Raises EventRefused."""
+        the numbers of the attributes that are null.
+
+        whose: the individual, or the source key if the table declares none; None: not known. Raises EventRefused.
+        """
         codes = {j: code(fields[name]) for j, (name, code) in enumerate(self._codes_plan) if name in fields}
         exact = {j: text(fields[name]) for j, name, text in self._stepless if name in fields}
         values = {i: text(fields[name]) for i, (name, text) in enumerate(self._kept_plan) if name in fields}
-        return codes, exact, values, self._nulls(fields)
+        return codes, exact, self._shifted(values, whose), self._nulls(fields)
+
+    def _shifted(self, values: dict[int, bytes], whose: str | None) -> dict[int, bytes]:
+        """JSON texts by kept number, those of shifted columns shifted."""
+        for i, shift in self._shifts:
+            if i in values and whose is None:
+                name = self.table.kept[i].name
+                detail = f"column {name!r} is shifted by days of its person, so {self.table.individual!r} must be sent"
+                raise EventRefused("missing-individual", f"{detail} beside it", name)
+            if i in values and whose is not None:
+                values[i] = shift.shifted(values[i], whose)
+        return values
 
     def code(self, j: int, value: object) -> tuple[int, str | None]:
         """One quasi-identifier's value -> its code and, for a decimal without a step, its exact text."""
@@ -265,7 +303,7 @@ class Encoder:
         return any(is_null(value) for number, _, is_null in self._nullable if number == j)
 
     def kept(self, i: int, value: object) -> bytes:
-        """One kept column's value -> its canonical JSON text."""
+        """One kept column's value -> its canonical JSON text; a date that is to be shifted as it is."""
         return self._kept_plan[i][1](value)
 
     def meant(self, name: str, text: str) -> object:
@@ -329,7 +367,7 @@ class Encoder:
         for j, (name, code) in enumerate(self._codes_plan):
             column = self._column(frame, name, code)
             codes[:, j] = np.array(column.different, dtype=np.int64)[column.numbers]
-        return EncodedColumns(
+        columns = EncodedColumns(
             self._source_keys(frame, first_row),
             codes,
             [self._column(frame, name, text) for name, text in self._kept_plan],
@@ -337,6 +375,10 @@ class Encoder:
             None if self._who is None else self._column(frame, *self._who),
             {j: self._column(frame, name, is_null) for j, name, is_null in self._nullable},
         )
+        whose = columns.source_keys if columns.individuals is None else columns.individuals
+        for i, shift in self._shifts:
+            columns.kept[i] = _with_each(columns.kept[i], whose, shift.shifted)
+        return columns
 
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> Coded[T]:
         import pandas as pd
@@ -436,6 +478,14 @@ def _otherwise_written(text: str) -> str:
             reader_of_pattern(way)(text)
             return f"; it is one that is written as {way}: say so by the column's `written`"
     return f"; expected text such as {PLAIN_NUMBER}, or as the column's `written` says"
+
+
+def _with_each(values: Coded[bytes], whose: Coded[str], encode: Callable[[bytes, str], bytes]) -> Coded[bytes]:
+    """A column that is encoded by its values and by whose they are, each different pair once."""
+    n = len(whose.different)
+    pairs, numbers = np.unique(values.numbers * n + whose.numbers, return_inverse=True)
+    different = [encode(values.different[pair // n], whose.different[pair % n]) for pair in pairs.tolist()]
+    return Coded(numbers.astype(np.int64, copy=False), different)
 
 
 def _key_part(name: str, value: object) -> str:

@@ -75,6 +75,19 @@ def rows_of_text(text: str, column: str) -> list[list[str]]:
     return rows
 
 
+def paths_from(rows: Iterable[Sequence[str]], level: int) -> dict[str, list[str]]:
+    """By leaf, the labels of a file's row from a level to the root, for rows of which a tree could be made.
+
+    >>> paths_from([["flu", "lung", "inside"], ["burn", "skin"]], 1)
+    {'flu': ['lung', 'inside', '*'], 'burn': ['burn', 'skin', '*']}
+    """
+    paths = [path for path in ([cell.strip() for cell in row if cell.strip()] for row in rows) if path]
+    roots = {path[-1] for path in paths}
+    paths = [[*path, ROOT_LABEL] if len(roots) > 1 else [*path, *roots] if len(path) == 1 else path for path in paths]
+    height = max(map(len, paths))
+    return {path[0]: ([path[0]] * (height - len(path)) + path)[level:] for path in paths}
+
+
 def _is_header(row: list[str], column: str, below: Sequence[Sequence[str]]) -> bool:
     """True if a first row names the columns of the others: none of its cells is one of theirs."""
     words = [cell.casefold().lstrip("#").strip() for cell in row]

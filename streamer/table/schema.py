@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import NamedTuple
 
 from streamer.table.codes import Attribute, Diversity, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
+from streamer.table.codes.disguise import Pseudonym
 from streamer.table.codes.same_text import CountedText, counted_text, counted_value
 from streamer.table.space import Space
 
@@ -244,11 +245,22 @@ class Table:
 
     @cached_property
     def coarse(self) -> frozenset[str]:
-        """The columns of which other values than those of the source are kept: rounded, or the ends of a domain."""
+        """The columns of which other values than those of the source are kept: rounded, capped, or disguised."""
         numeric = (a for a in self.attributes if isinstance(a, NumericAttribute | TemporalAttribute))
         return frozenset(
-            {a.name for a in numeric if a.ends_take_all} | {column.name for column in self.kept if column.is_coarse}
+            {a.name for a in numeric if a.ends_take_all}
+            | {column.name for column in self.kept if column.is_coarse or column.disguise}
         )
+
+    @property
+    def pseudonyms(self) -> list[str]:
+        """The columns that publish pseudonyms."""
+        return [column.name for column in self.kept if isinstance(column.disguise, Pseudonym)]
+
+    @cached_property
+    def as_published(self) -> Table:
+        """The table of a source that is as this one is published: for queries of readers, who have no keys."""
+        return replace(self, kept=tuple(replace(column, disguise=None, disguised=None) for column in self.kept))
 
     @cached_property
     def nullable(self) -> tuple[int, ...]:
@@ -268,7 +280,10 @@ class Table:
 
     @cached_property
     def fingerprint(self) -> str:
-        """All that decides what a shard's state means: tables with the same one may share a state."""
+        """All that decides what a shard's state means: tables with the same one may share a state.
+
+        Raises ConfigError if the key of a disguised column is missing.
+        """
         repair = str(self.repair) if self.repair.share else str(self.repair.price)
         return self._fingerprint(REPAIR_HASHED.get(self.repair, repair))
 
@@ -322,8 +337,15 @@ class Table:
             else:
                 yield f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code} {a.other_code}"
         for c in self.kept:
-            tree = c.hierarchy.fingerprint() if c.hierarchy else None
-            coarse = f" grid {c.grid} domain {c.domain}" * c.is_coarse
-            yield f"{c.name} {c.sensitive} {c.type} {tree} {c.other}{coarse}"
+            yield _text_of(c)
+            if c.disguise is not None:
+                yield f"{c.disguise.fingerprint} {_text_of(c.source)}"
         for text in self.source_texts:  # decides what texts mean
             yield f"texts {text.column} {text.na} {text.written}"
+
+
+def _text_of(column: KeptColumn) -> str:
+    """A kept column as a text."""
+    tree = column.hierarchy.fingerprint() if column.hierarchy else None
+    coarse = f" grid {column.grid} domain {column.domain}" * column.is_coarse
+    return f"{column.name} {column.sensitive} {column.type} {tree} {column.other}{coarse}"

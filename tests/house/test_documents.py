@@ -261,6 +261,33 @@ def test_messy_columns_are_columns_of_a_table(tmp_path: Path) -> None:
     assert {text.written for text in table.source_texts} == {None, "1,234.5", "digits"}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(BLOCKS_SECONDS_MAX + 60)
+def test_disguised_columns_are_published_as_the_page_says(tmp_path: Path) -> None:
+    page = "docs/how-to/pseudonyms.md"
+    shown_yaml = block_of(page, "yaml", "publish:").splitlines(keepends=True)
+    own = "".join(line for line in TABLE_YAML.splitlines(keepends=True) if "problem:" not in line)
+    loaded(tmp_path, TABLE_YAML)
+    (tmp_path / "mine" / "table.yaml").write_text(own.replace("columns:\n", f"columns:\n{''.join(shown_yaml)}"))
+    rows = pd.read_csv(tmp_path / "mine" / "rows.csv", dtype=str)
+    rows.assign(since="2024-02-29").to_csv(tmp_path / "mine" / "rows.csv", index=False)
+    (tmp_path / "names.txt").write_text("7\n")
+    binaries = put_streamer(tmp_path / ".venv" / "bin")
+    run = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block_for(__file__, page)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{binaries}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=BLOCKS_SECONDS_MAX,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    published = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    *_, one, again = run.stdout.split()
+    assert one == again and one in set(published["id"])
+    assert "respiratory" in set(published["problem"]) and "2024-02-29" not in set(published["since"])
+
+
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 

@@ -75,7 +75,7 @@ ABOVE = (
 SHELLS = (
     "streamer/native/", "streamer/kafka/",
     "streamer/table/files.py", "streamer/table/csv_files.py", "streamer/table/parquet_files.py",
-    "streamer/table/sources.py", "streamer/table/workbooks.py",
+    "streamer/table/sources.py", "streamer/table/workbooks.py", "streamer/table/key_files.py",
     "streamer/table/yaml/loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",

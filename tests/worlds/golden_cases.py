@@ -59,6 +59,7 @@ WRONG = {
     "doctor": ("--table", "nowhere"),
     "load": ("topic", *TABLE),
     "produce": ("table-of-what.txt", *TABLE),
+    "pseudonym": ("7",),
     "rebuild": (*TABLE, "--dry-run", "--wait"),
     "replay": (*TABLE, "nowhere.jsonl"),
     "skip": (*TABLE, "--shard", "0"),
@@ -104,6 +105,8 @@ def furnish(folder: Path) -> None:
     (folder / "messy.csv").write_text(MESSY + "".join(f"{n},N,{n},1{n}00,20.0,Male,flu\n" for n in range(30, 50)))
     (folder / "one-row.csv").write_text("id,age\n1,30\n")
     (folder / "table-of-what.txt").write_text("id\n1\n")
+    (folder / "readers.key").write_text("5e" * 32)
+    (folder / "readers.key").chmod(0o600)
     (folder / "replayed").mkdir()
     (folder / "replayed" / NAME).write_bytes(secret_text(bytes(32)))  # which `replay` would draw
     for name, text in (("broken", BROKEN), ("cohorts", COHORTS)):
@@ -164,6 +167,7 @@ def _of_files() -> Iterator[Case]:
     for by, words in ways.items():
         yield Case("hierarchy", f"by {by}", (ROWS, "--by", by, "--column", *words))
     yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_outputs)
+    yield Case("pseudonym", "of values", ("--key-file", "readers.key", "7", "7.0", "Ann"))
     yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,), before=forget_outputs)
     yield Case("verify", "every law holds", (*TABLE, "replayed/live.jsonl"))
     source = ("--source", EVENTS, "--initial", ROWS)

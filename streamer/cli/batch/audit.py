@@ -253,7 +253,13 @@ def _audited(
     else:
         found = _live(log, schema, asked, progress)[1]
     bound = asked.bound or (bound_of(schema) if kind == LIVE else None)
-    return facts | judged(found, bound, none_known=kind == SEALED), found
+    facts |= judged(found, bound, none_known=kind == SEALED)
+    return facts | {"verdict": facts["verdict"] + _links(schema)}, found
+
+
+def _links(schema: Table) -> str:
+    names = ", ".join(schema.pseudonyms)
+    return f" Not counted: by the pseudonyms in {names} alone, readers can link rows." if names else ""
 
 
 def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[LiveAudit, Found]:

@@ -92,6 +92,8 @@ def _say(one: Tried) -> None:
 
 
 def _all(table: Table, kafka: str, redis: str, connect: str | None) -> Iterator[Tried]:
+    if any(column.disguise for column in table.kept):
+        yield from _in_turn([("table.yaml", partial(_keys, table))])
     yield from _in_turn(
         [
             ("Kafka", partial(_kafka, kafka)),
@@ -133,6 +135,11 @@ def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
 
 
 # -- the parts --------------------------------------------------------------------------------------------------------
+
+
+def _keys(table: Table) -> str:
+    """Raises ConfigError if a key of pseudonyms or dates is missing."""
+    return f"its keys can be read (fingerprint {table.fingerprint})"
 
 
 def _kafka(kafka: str) -> str:

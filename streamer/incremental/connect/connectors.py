@@ -107,7 +107,9 @@ _BOOLEANS = "io.debezium.connector.binlog.converters.TinyIntOneToBooleanConverte
 
 def binlog_settings(table: Table, relation: str, kafka: str) -> dict[str, str]:
     """The settings of a connector that reads a binlog; kafka: bootstrap servers, for the schema history."""
-    booleans = ",".join(re.escape(f"{relation}.{column.name}") for column in table.kept if column.type == "boolean")
+    booleans = ",".join(
+        re.escape(f"{relation}.{column.name}") for column in table.kept if column.source.type == "boolean"
+    )
     return {
         "database.server.id": str(server_id(table.name)),
         "database.include.list": re.escape(relation.rpartition(".")[0]),

@@ -196,10 +196,10 @@ class Capture:
         is_read: bool = False,
     ) -> changes.Upsert:
         source_key = self._encoder.source_key(readers.key_columns(fields))
-        row, former_key = self._row(fields, readers), None if former_key == source_key else former_key
+        row, former_key = self._row(fields, readers, source_key), None if former_key == source_key else former_key
         return changes.Upsert(source_key, row, former_key, was_there, position, is_read)
 
-    def _row(self, fields: Members, readers: RowReaders) -> Row:
+    def _row(self, fields: Members, readers: RowReaders, source_key: str) -> Row:
         for name in self._named:
             value = fields.get(name)
             if (type(value) is str or type(value) is bytes) and value in UNAVAILABLES:
@@ -210,7 +210,7 @@ class Capture:
                     name,
                 )
         try:
-            return self._encoder.row(readers.row(fields))
+            return self._encoder.row(readers.row(fields), source_key)
         except EventRefused as refused:
             remedy = _NUMBERS.get(refused.detail.rpartition(": ")[2]) if refused.reason == "wrong-type" else None
             if remedy is None:
@@ -345,7 +345,8 @@ class Decoder:
 
     def _row(self, make: Callable[[str, Row], changes.Change], message: Members, of: MessageReaders) -> changes.Change:
         row = of.parts["row"].row(_row_of(message))
-        return make(self._encoder.source_key(row), self._encoder.row(row))
+        source_key = self._encoder.source_key(row)
+        return make(source_key, self._encoder.row(row, source_key))
 
     def _delete(self, message: Members, readers: MessageReaders) -> changes.Change:
         if "where" in message:
@@ -364,7 +365,8 @@ class Decoder:
         source_key, row = self._encoder.source_key_of(key), readers.parts["row"].row(_row_of(message))
         self._check_same_key(source_key, key, row)
         individual = self._encoder.individual(row) if self._table.individual in row else None
-        codes, exact, values, nulls = self._encoder.some(row)
+        whose = source_key if self._table.individual is None else individual
+        codes, exact, values, nulls = self._encoder.some(row, whose)
         return changes.Modify(source_key, codes, exact, values, individual, nulls)
 
     def _check_same_key(self, source_key: str, key: object, row: Members) -> None:

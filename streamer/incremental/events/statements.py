@@ -372,7 +372,8 @@ def find(name: str, table: Table) -> Column:
     """The column of a statement's name; raises EventRefused("bad-statement")."""
     column = columns_of(table).get(name)
     if name in table.coarse:
-        detail = f"column {name!r}: is rounded or top-coded, so a statement could mean other rows: send their changes"
+        what = "is rounded, top-coded or published as something else (`publish`)"
+        detail = f"column {name!r}: {what}, so a statement could mean other rows: send their changes"
         raise EventRefused("bad-statement", detail, name)
     if column is not None:
         return column

@@ -38,6 +38,10 @@ def cautions(table: Table, form: str, found: Mapping[str, Any], stand_ins: Mappi
         calm += _empty(found, after["rows"])
     calm += _placeholders(table, stand_ins, found["beside_nulls"])
     calm += _settings(table)
+    for column in table.kept:
+        if column.disguise is not None:
+            said = alarming if column.name in table.pseudonyms else calm
+            said.append(f"{column.name} is published {column.disguise.words}")
     return Cautions(alarming, calm)
 
 

@@ -60,6 +60,7 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
     """All figures of one run. form: how it is published; header: all columns of the input."""
     left = np.flatnonzero(recoding.qi_group >= 0)
     published, table = microdata.rows(left), microdata.table
+    true = [i for i, column in enumerate(table.kept) if column.is_true]
     exact = _exact(published, recoding, form, recoding.qi_group[left])
     crowd = _regrouped(recoding if form == LOSSY_JOIN else by_box(recoding), left)
     return {
@@ -67,7 +68,7 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
         "declared": table.individual is not None,
         "columns": list(_columns(table, header, {name: rows / len(left) for name, rows in exact.items()})),
         "values_of_one": _values_of_one(table, [rows_of_one(published, i) for i in range(len(table.kept))], len(left)),
-        "together_of_one": crowds(published, _alike(published.values)) if len(table.kept) > 1 else None,
+        "together_of_one": crowds(published, _alike(published.values[:, true])) if len(true) > 1 else None,
         "before": crowds(microdata, _alike(microdata.codes)),
         "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else crowd),
         "with_kept": crowds(published, _with_kept(published, crowd)) if _as_they_are(table) else None,
@@ -75,19 +76,26 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
         "kept": [{"column": column.name, **_held(published, i)} for i, column in enumerate(table.kept)],
         "beside_nulls": _beside_nulls(published, recoding, form, recoding.qi_group[left]),
         "as_they_are": [table.kept[i].name for i in _as_they_are(table)],
+        **_disguised(table),
     }
 
 
 def _as_they_are(table: Table) -> list[int]:
     """The numbers of the kept columns that others may know."""
-    return [i for i, column in enumerate(table.kept) if not column.sensitive]
+    return [i for i, column in enumerate(table.kept) if not column.sensitive and column.is_true]
+
+
+def _disguised(table: Table) -> Figures:
+    """What is said of columns that are not published as they are; nothing if there is none."""
+    words = {column.name: column.disguise.words for column in table.kept if column.disguise is not None}
+    return {"disguised": words, "linked": bool(table.pseudonyms)} if words else {}
 
 
 def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) -> list[Figures]:
     return [
         {"column": column.name, "sensitive": column.sensitive, "rows": rows, "share": rows / published}
         for column, rows in zip(table.kept, rows_by_column, strict=True)
-        if rows
+        if rows and column.is_true
     ]
 
 
@@ -216,6 +224,7 @@ def findings_of_parts(
         ],
         "beside_nulls": {name: sum(part.beside_nulls[name] for part in parts) for name in parts[0].beside_nulls},
         "as_they_are": [table.kept[i].name for i in _as_they_are(table)],
+        **_disguised(table),
     }
 
 
@@ -398,7 +407,7 @@ def _exact(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) 
     """By published column, how many of the published rows have a value that can be read exactly."""
     if not len(published):
         return {}
-    found = {column.name: len(published) for column in published.table.kept}
+    found = {column.name: 0 if column.disguise else len(published) for column in published.table.kept}
     for j, attribute in enumerate(published.table.attributes):
         lo, hi = (ends[qi_group, j] for ends in (recoding.lo, recoding.hi))
         if form == LOSSY_JOIN:

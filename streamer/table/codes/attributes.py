@@ -26,6 +26,7 @@ from functools import cached_property
 
 from streamer.errors import ConfigError
 from streamer.table.codes.calendar import CalendarCells, levels_of_calendar
+from streamer.table.codes.disguise import Ancestor, Disguise
 from streamer.table.codes.reference import EQUAL, Reference
 from streamer.table.hierarchy import DoublingLevels, Hierarchy, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis
@@ -226,7 +227,10 @@ class DistributionDemands:
 
 @dataclass(frozen=True)
 class KeptColumn:
-    """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
+    """A column that is published value by value: a sensitive one, or one that the operator declared linkable.
+
+    It is the column as it is published, also if that is not as the source has it.
+    """
 
     name: str
     sensitive: bool
@@ -237,6 +241,18 @@ class KeptColumn:
     domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
     diversity: Diversity | None = None  # demands on this column in addition to the table's; `alpha` is of none
     distribution: DistributionDemands | None = None
+    disguise: Disguise | None = None  # what is published instead of the source's values
+    disguised: KeptColumn | None = None  # the column as the source has it, if that is not as it is published
+
+    @property
+    def source(self) -> KeptColumn:
+        """The column as the source has it."""
+        return self.disguised or self
+
+    @property
+    def is_true(self) -> bool:
+        """True if what is published is true of a person, so that others may know it."""
+        return self.disguise is None or isinstance(self.disguise, Ancestor)
 
     @property
     def is_coarse(self) -> bool:

@@ -135,12 +135,12 @@ def meanings_of(texts: Iterable[SourceText], types: Mapping[str, str | None]) ->
 
 
 def type_of_column(column: Attribute | KeptColumn) -> str | None:
-    """A column's type in table.yaml; None: a category, or any value."""
+    """The type of a column's values in the source; None: a category, or any value."""
     if isinstance(column, NumericAttribute):
         return "integer" if column.integer else "decimal"
     if isinstance(column, TemporalAttribute):
         return column.calendar.clock.name
-    return column.type if isinstance(column, KeptColumn) else None
+    return column.source.type if isinstance(column, KeptColumn) else None
 
 
 def meaning_of(text: SourceText, type_: str | None = None) -> Meaning:

@@ -29,11 +29,14 @@ from streamer.table.codes import (
 )
 from streamer.table.codes.calendar import MONTHS, UNITS, CalendarCells, fits, is_wider
 from streamer.table.codes.column_codes import to_code
+from streamer.table.codes.disguise import Ancestor, Pseudonym, ShiftedDays
 from streamer.table.codes.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
-from streamer.table.hierarchy import Hierarchy
+from streamer.table.hierarchy import Hierarchy, paths_from
+from streamer.table.key_files import KeyFile
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml.shape import (
     ColumnSettings,
+    DisguiseSettings,
     KeepSettings,
     QuasiIdentifierSettings,
     SensitiveSettings,
@@ -87,8 +90,10 @@ def categorical_attribute(
     )
 
 
-def kept_column(place: str, name: str, column: SensitiveSettings | KeepSettings, faults: list[str]) -> KeptColumn:
-    """The column without a hierarchy; what is wrong with its grid and domain is added to `faults`."""
+def _without_hierarchy(
+    place: str, name: str, column: SensitiveSettings | KeepSettings, faults: list[str]
+) -> KeptColumn:
+    """The column; what is wrong with its grid and domain is added to `faults`."""
     coarse = {"grid": [column.grid] if column.grid else [], "domain": list(column.domain or ())}
     for setting, numbers in coarse.items():
         if numbers and column.type not in ("integer", "decimal"):
@@ -102,11 +107,11 @@ def kept_column(place: str, name: str, column: SensitiveSettings | KeepSettings,
     return KeptColumn(name, isinstance(column, SensitiveSettings), column.type, grid=column.grid, domain=column.domain)
 
 
-def sensitive_categories(
-    place: str, name: str, column: SensitiveSettings, rows: Rows | None, faults: list[str]
+def kept_column(
+    place: str, name: str, column: SensitiveSettings | KeepSettings, rows: Rows | None, faults: list[str]
 ) -> KeptColumn | None:
-    """The sensitive column with its hierarchy, if it has one; None if that cannot be read."""
-    kept = kept_column(place, name, column, faults)
+    """The column with its hierarchy, if it has one; None if that cannot be read. rows: become those of its tree."""
+    kept = _without_hierarchy(place, name, column, faults)
     if column.hierarchy is None:
         if column.other is not None:
             faults.append(f"{place}.other: names a node of a hierarchy, but the column has no hierarchy")
@@ -115,6 +120,36 @@ def sensitive_categories(
         faults.append(f"{place}.type: the leaves of a hierarchy are text; remove type or hierarchy")
     hierarchy, other = hierarchy_of(place, column.hierarchy, rows, faults, column.other)
     return None if hierarchy is None else replace(kept, type="text", hierarchy=hierarchy, other=other)
+
+
+def disguised(
+    place: str, source: KeptColumn, said: DisguiseSettings, key: KeyFile | None, rows: Rows | None, faults: list[str]
+) -> KeptColumn:
+    """The column as it is published, if that is not as the source has it; key: None if it is no key or not needed."""
+    column = KeptColumn(source.name, source.sensitive, source.type, disguised=source)
+    if said.level is not None:
+        return _with_ancestors(f"{place}.publish.level", column, said.level, rows, faults)
+    if said.shift_days is None:
+        return replace(column, type="text", disguise=Pseudonym(key) if key else None)
+    if source.type not in CLOCKS:
+        faults.append(f"{place}.publish.shift_days: is only for the types {', '.join(CLOCKS)}")
+    return replace(column, disguise=ShiftedDays(said.shift_days, key) if key else None)
+
+
+def _with_ancestors(place: str, column: KeptColumn, level: int, rows: Rows | None, faults: list[str]) -> KeptColumn:
+    tree = column.source.hierarchy
+    if tree is None or rows is None:
+        faults.append(f"{place}: needs a hierarchy, whose ancestors are published")
+    elif level >= tree.n_levels:
+        faults.append(f"{place}: the hierarchy of {column.name} ends at level {tree.n_levels - 1}")
+    else:
+        paths = paths_from(rows, level)
+        try:
+            above = Hierarchy.from_rows(paths.values(), published=False)
+            return replace(column, hierarchy=above, disguise=Ancestor(level, {leaf: paths[leaf][0] for leaf in paths}))
+        except ConfigError:
+            faults.append(f"{place}: two different nodes have one label at this level; rename one in the hierarchy")
+    return column
 
 
 def hierarchy_of(
@@ -137,7 +172,7 @@ def hierarchy_of(
     of_nulls: list[str] | None = None  # the path above an empty leaf
     if own_null or not published:
         of_nulls = next((row[1:] for row in rows if row and not row[0] and any(row)), None)
-        rows = [row if not row or row[0] else [] for row in rows]
+        rows[:] = [row if not row or row[0] else [] for row in rows]
     try:
         tree = Hierarchy.from_rows(rows, published)
         leaf = None if other is None else _leaf_of_others(place, tree, other, rows, faults)
@@ -391,7 +426,9 @@ def with_null(place: str, attribute: Attribute, null_as: str, faults: list[str])
 def source_texts(settings: TableSettings) -> tuple[SourceText, ...]:
     """How the texts of each column are written that has words for nulls or a pattern."""
     texts = [
-        SourceText(name, _sorted(settings.na)) for name in (*settings.key, settings.individual) if name is not None
+        SourceText(name, _sorted(settings.na))
+        for name in (*settings.key, settings.individual)
+        if name is not None and name not in settings.columns
     ]
     for name, column in settings.columns.items():
         texts.append(SourceText(name, _words(settings, column), column.written))
@@ -404,7 +441,8 @@ def faults_of_texts(settings: TableSettings, columns: list[Attribute | KeptColum
         if column.written is not None and (fault := _fault_of_written(column.written, column.type)):
             yield f"columns.{name}.written: {fault}"
     for built in columns:
-        tree = built.hierarchy if isinstance(built, CategoricalAttribute | KeptColumn) else None
+        source = built.source if isinstance(built, KeptColumn) else built
+        tree = source.hierarchy if isinstance(source, CategoricalAttribute | KeptColumn) else None
         null_code = built.null_code if isinstance(built, CategoricalAttribute) else None
         for word in _words(settings, settings.columns[built.name]):
             if tree is not None and tree.code_of.get(word, null_code) != null_code:

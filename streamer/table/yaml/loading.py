@@ -43,6 +43,7 @@ from streamer.table.codes import (
 )
 from streamer.table.codes.same_text import counted_text
 from streamer.table.hierarchy import Hierarchy, rows_of_text
+from streamer.table.key_files import KeyFile, read_key
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
@@ -61,6 +62,7 @@ from streamer.table.schema import (
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, columns, shape
 from streamer.table.yaml.shape import (
     ColumnSettings,
+    DisguiseSettings,
     KeepSettings,
     PrivacySettings,
     QuasiIdentifierSettings,
@@ -177,6 +179,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "sensitive": SensitiveSettings,
     "recursive": shape.RecursiveSettings,
     "keep": KeepSettings,
+    "publish of a column": DisguiseSettings,
     "privacy": PrivacySettings,
     "engine": shape.EngineSettings,
     "live": shape.LiveSettings,
@@ -203,6 +206,8 @@ def _sentence(fault: Any) -> str:
     """A fault that pydantic found, in our words."""
     where = [str(part) for part in fault["loc"]]
     parent = where[-2] if len(where) > 1 else ""
+    if where[0] == "columns" and parent == "publish":
+        parent = "publish of a column"
     if where[0] == "columns" and len(where) > 2:
         del where[2]  # the tag of the column's settings
     place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
@@ -210,6 +215,8 @@ def _sentence(fault: Any) -> str:
         return f"{place}: {_PUBLISH_HINT if place in _OF_LIVE else 'is missing'}"
     if kind == "extra_forbidden" and parent == "sensitive" and where[-1] == "alpha":
         return f"{place}: is about individuals: set privacy.alpha, or `beta` here, which is about values"
+    if kind == "extra_forbidden" and parent in QUASI_IDENTIFIERS and where[-1] == "publish":
+        return f"{place}: a quasi-identifier is published as its box: its grid or hierarchy decides how exact that is"
     if kind == "extra_forbidden":
         return f"{place}: is not a setting; there are {', '.join(_MODELS[parent].model_fields)}"
     if kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -220,6 +227,8 @@ def _sentence(fault: Any) -> str:
         return f"{place}: {_IN_OUR_WORDS[kind].format(**context)}"
     return f"{place}: {fault['msg'].replace('Input should', 'must').replace('String should', 'must')}"
 
+
+QUASI_IDENTIFIERS = ("quasi-identifier", shape.TEMPORAL_ROLE)
 
 VALUES_BYTES_MIN = 16
 """The least bytes that a row's kept values must be allowed: with fewer, next to every row would be refused."""
@@ -327,10 +336,12 @@ def _with_variable(fault: str, environment: Mapping[str, str]) -> str:
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """The files that a table is read from: table.yaml and its hierarchies. Raises ConfigError."""
+    """The files that a table is read from: table.yaml, its hierarchies and its keys. Raises ConfigError."""
     path = file_of(path)
     settings, _ = read_settings(read_yaml(path))
-    named = (getattr(column, "hierarchy", None) for column in (settings.columns.values() if settings else ()))
+    said = [*settings.columns.values()] if settings else []
+    named = [getattr(column, "hierarchy", None) for column in said]
+    named += [one.pseudonym or one.key for column in said if (one := getattr(column, "publish", None))]
     return [path, *(path.parent / name for name in dict.fromkeys(named) if name)]
 
 
@@ -512,9 +523,8 @@ def _name_faults(settings: TableSettings) -> list[str]:
     if len(set(settings.key)) < len(settings.key):
         faults.append("key: names a column twice")
     for what, names in (("the key", settings.key), ("the individual", (settings.individual,))):
-        faults += [
-            f"columns.{n}: is {what}, which is never published; remove it" for n in names if n in settings.columns
-        ]
+        named = ((n, settings.columns[n]) for n in names if n in settings.columns)
+        faults += [f"columns.{n}: is {what}, {wrong}" for n, column in named if (wrong := _not_a_pseudonym(column))]
     publisher = {QI_GROUP: "the number of the QI group"} | dict.fromkeys(
         _OF_THE_FORM.get(settings.publish.form, ()), f"publish.live.form: {settings.publish.form}"
     )
@@ -524,6 +534,17 @@ def _name_faults(settings: TableSettings) -> list[str]:
                 faults.append(f"columns.{name}: publishes {published!r}, like {publisher[published]}; rename one")
             publisher[published] = f"columns.{name}"
     return faults
+
+
+def _not_a_pseudonym(column: ColumnSettings) -> str:
+    """The fault of the settings of a key or individual, which may only be a text with a pseudonym; "" if none."""
+    if not isinstance(column, KeepSettings) or column.publish is None or column.publish.pseudonym is None:
+        return f"which is never published; remove it{_OR_PSEUDONYM}"
+    others = sorted(column.model_fields_set - {"role", "publish", "na", "acknowledge_linkable"})
+    return f"whose texts are taken as they are: remove {', '.join(others)}" if others else ""
+
+
+_OR_PSEUDONYM = ", or let it be `role: keep` with a pseudonym (`publish`)"
 
 
 def _published(name: str, column: ColumnSettings) -> tuple[str, ...]:
@@ -552,14 +573,26 @@ def _attribute(
 def _kept(
     place: str, name: str, column: SensitiveSettings | KeepSettings, trees: Hierarchies, faults: list[str]
 ) -> KeptColumn | None:
-    if isinstance(column, KeepSettings):
-        if not column.acknowledge_linkable:
-            faults.append(
-                f"{place}: is published as it is and could link its row to a person;"
-                " add `acknowledge_linkable: true`, or remove the column"
-            )
-        return columns.kept_column(place, name, column, faults)
-    return columns.sensitive_categories(place, name, column, _rows(place, column.hierarchy, trees, faults), faults)
+    said = column.publish
+    if isinstance(column, KeepSettings) and not column.acknowledge_linkable and not (said and said.pseudonym):
+        faults.append(
+            f"{place}: is published as it is and could link its row to a person;"
+            " add `acknowledge_linkable: true`, or remove the column"
+        )
+    rows = _rows(place, column.hierarchy, trees, faults)
+    source = columns.kept_column(place, name, column, rows, faults)
+    if source is None or said is None:
+        return source
+    return columns.disguised(place, source, said, _key(place, said, trees, faults), rows, faults)
+
+
+def _key(place: str, said: DisguiseSettings, trees: Hierarchies, faults: list[str]) -> KeyFile | None:
+    setting, file = ("pseudonym", said.pseudonym) if said.pseudonym else ("key", said.key)
+    try:
+        return None if file is None else read_key(trees.folder / file)
+    except ConfigError as error:
+        faults.append(f"{place}.publish.{setting}: {error}")
+        return None
 
 
 def _own_demands(privacy: PrivacySettings, said: SensitiveSettings) -> Diversity | None:

@@ -204,6 +204,37 @@ class RecursiveSettings(_Settings):
     l: int = Field(ge=2, le=1_000)  # noqa: E741 - the field writes it so
 
 
+DISGUISES = "{level: 2}, {pseudonym: FILE} and {shift_days: 30, key: FILE}"
+
+
+class DisguiseSettings(_Settings):
+    """What is published instead of a column's values: one of `level`, `pseudonym` and `shift_days`.
+
+    level: the ancestor at this level of the column's hierarchy; 0 would be the leaf. pseudonym: a keyed hash; the file
+    of the key, next to table.yaml (`streamer pseudonym --make-key`). shift_days: a date that is shifted by so many days
+    at most, all dates of a person by the same number; needs `key`. key: the file of the key for that.
+    """
+
+    level: int | None = Field(default=None, ge=1, le=100)
+    pseudonym: Name | None = None
+    shift_days: int | None = Field(default=None, ge=1, le=36_525)
+    key: Name | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_a_mapping(cls, said: Any) -> Any:
+        if not isinstance(said, Mapping):
+            raise ValueError(f"must be one of {DISGUISES}")
+        return said
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> DisguiseSettings:
+        given = [one for one in (self.level, self.pseudonym, self.shift_days) if one is not None]
+        if len(given) != 1 or (self.key is None) != (self.shift_days is None):
+            raise ValueError(f"must be one of {DISGUISES}")
+        return self
+
+
 class SensitiveSettings(_Settings):
     """A column whose values are published one by one, and which the privacy model counts.
 
@@ -221,6 +252,7 @@ class SensitiveSettings(_Settings):
     dates, or `hierarchical`; by default what the column has. distribution: by value how many rows of the whole
     table have it ('' for nulls), which `t` compares with: `streamer distribution` writes it. A stream and fragments
     need it; a table in one run has its own.
+    publish: what is published instead of its values; all models count that.
     """
 
     role: Literal["sensitive"]
@@ -240,6 +272,7 @@ class SensitiveSettings(_Settings):
     t: Number | None = Field(default=None, ge=0, lt=1)
     distance: Literal["equal", "ordered", "hierarchical"] | None = None
     distribution: dict[str, Annotated[int, Field(ge=1)]] | None = None
+    publish: DisguiseSettings | None = None
 
 
 class KeepSettings(_Settings):
@@ -247,18 +280,23 @@ class KeepSettings(_Settings):
 
     role: the author of table.yaml decides whether it could link a row to a person. type: the type of its values; by
     default any JSON scalar. grid: numbers are rounded to a multiple of it before they are published. domain: numbers
-    outside it become its nearer end (top-coding). acknowledge_linkable: has to be `true`: the column could link a row
-    to a person, and the author knows that. na: words that are nulls, instead of the table's. written: how its texts are
-    written, such as `DD.MM.YYYY` or `1,234.5`.
+    outside it become its nearer end (top-coding). hierarchy: a file next to table.yaml, whose leaves are all possible
+    values. other: the node that takes categories which the hierarchy does not have. acknowledge_linkable: has to be
+    `true`, except for a pseudonym: the column could link a row to a person, and the author knows that. na: words that
+    are nulls, instead of the table's. written: how its texts are written, such as `DD.MM.YYYY` or `1,234.5`. publish:
+    what is published instead of its values; the key or the individual can be such a column with a pseudonym.
     """
 
     role: Literal["keep"]
     type: KeptType | None = None
     grid: Number | None = Field(default=None, gt=0)
     domain: tuple[Number, Number] | None = None
+    hierarchy: Name | None = None
+    other: Name | None = None
     acknowledge_linkable: bool = False
     na: Words | None = None
     written: Name | None = None
+    publish: DisguiseSettings | None = None
 
 
 TEMPORAL_ROLE = "quasi-identifier in time"
@@ -417,13 +455,13 @@ class TableSettings(_Settings):
     """The whole of table.yaml.
 
     table: its name, with which the names of its topics begin. key: the column of the primary key, or a list of columns;
-    never published; commands that only read files do without. individual: the column that says whose row it is, if k is
-    to count people; never published. na: words that are nulls, in files, messages and statements, as texts, numbers or
-    dates. columns: each by its name; a column that is not listed is never published. privacy: what every QI group must
-    satisfy. engine: how QI groups are kept current. publish: what is published, and in which form. input: what the
-    messages do not say themselves. durability: `stated` says that Redis keeps what it confirms, whatever its settings
-    show. limits: limits of one step, one statement and one message. rebuild: when a shard is anonymized again as a
-    whole.
+    never published but as a pseudonym; commands that only read files do without. individual: the column that says whose
+    row it is, if k is to count people; never published but as a pseudonym. na: words that are nulls, in files, messages
+    and statements, as texts, numbers or dates. columns: each by its name; a column that is not listed is never
+    published. privacy: what every QI group must satisfy. engine: how QI groups are kept current. publish: what is
+    published, and in which form. input: what the messages do not say themselves. durability: `stated` says that Redis
+    keeps what it confirms, whatever its settings show. limits: limits of one step, one statement and one message.
+    rebuild: when a shard is anonymized again as a whole.
     """
 
     table: TableName

@@ -23,6 +23,8 @@ from streamer.table.space import FINENESS
 from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable, table_of
 from worlds.checkout import PATIENTS, ROOT
 
+NEVER_PUBLISHED = "which is never published; remove it, or let it be `role: keep` with a pseudonym (`publish`)"
+
 
 def test_a_variable_wins_over_the_file_and_leaves_its_neighbours(tmp_path: Path) -> None:
     text = (PATIENTS / "table.yaml").read_text() + "\nlimits: {batch_ms_max: 40, batch_events_max: 300}\n"
@@ -393,8 +395,8 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ("key: id", "key: id\ninput: {form: row}", "input.form: must be 'rows'"),
         ("key: id", "key: id\ninput: {decimals: bytes}", "input.decimals: must be 'text'"),
         ("key: id", "key: [id, id]", "key: names a column twice"),
-        ("key: id", "key: age", "columns.age: is the key, which is never published; remove it"),
-        ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which is never published; remove it"),
+        ("key: id", "key: age", f"columns.age: is the key, {NEVER_PUBLISHED}"),
+        ("key: id", "key: id\nindividual: zip", f"columns.zip: is the individual, {NEVER_PUBLISHED}"),
         ("privacy:", "durability: sure\nprivacy:", "durability: must be 'stated'"),
         ("privacy:", "limits: {batch_ms_max: -1}\nprivacy:", "limits.batch_ms_max: must be at least 0"),
         ("privacy:", "engine: [recut]\nprivacy:", "engine: must be a mapping"),
@@ -518,7 +520,7 @@ def test_all_faults_are_listed_at_once(load: Load) -> None:
     assert faults(load, text) == [
         "columns.x.grid: must be above 0",
         "columns.x.domain: the lower end is above the upper end",
-        "columns.age: is the key, which is never published; remove it",
+        f"columns.age: is the key, {NEVER_PUBLISHED}",
     ]
     text = GOLDEN.replace("k: 2", "k: two, l: 1").replace("form: rows", "form: none")
     assert [sentence.split(":")[0] for sentence in faults(load, text)] == [
