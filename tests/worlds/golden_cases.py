@@ -56,6 +56,7 @@ WRONG = {
     "index": TABLE,
     "hierarchy": (ROWS, "--column", "sex", "--by", "prefix"),
     "init": ("one-row.csv",),
+    "distribution": (ROWS, *TABLE, "--column", "age"),
     "doctor": ("--table", "nowhere"),
     "load": ("topic", *TABLE),
     "produce": ("table-of-what.txt", *TABLE),
@@ -166,6 +167,7 @@ def _of_files() -> Iterator[Case]:
     }
     for by, words in ways.items():
         yield Case("hierarchy", f"by {by}", (ROWS, "--by", by, "--column", *words))
+    yield Case("distribution", "of a sensitive column", (ROWS, *TABLE, "--column", "problem"))
     yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_outputs)
     yield Case("pseudonym", "of values", ("--key-file", "readers.key", "7", "7.0", "Ann"))
     yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,), before=forget_outputs)

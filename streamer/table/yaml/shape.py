@@ -198,7 +198,10 @@ KeptType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp",
 
 
 class RecursiveSettings(_Settings):
-    """Recursive (c, l)-diversity."""
+    """Recursive (c, l)-diversity: the most frequent value has less than c times the rows that others leave.
+
+    c: how many times. l: the l - 1 most frequent values are not among the others.
+    """
 
     c: Number = Field(gt=0, le=1_000_000)
     l: int = Field(ge=2, le=1_000)  # noqa: E741 - the field writes it so

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError
 from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive, distance, laws_of
 from streamer.privacy.models import Model
-from streamer.table.codes import EQUAL, HIERARCHICAL, ORDERED, Reference, reference_of
+from streamer.table.codes.reference import EQUAL, HIERARCHICAL, ORDERED, Reference, reference_of
 from streamer.table.codes.same_text import without_capitals
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import IN_REFERENCE, Subject
