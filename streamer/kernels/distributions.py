@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled
 from streamer.table.arrays import Ints
 
@@ -30,6 +31,10 @@ BITS = 1 << 32
 
 PER_ROW = 1 << 10
 """Shortages are told in this part of a row."""
+
+
+FEW_CODES = 16
+"""A chain is summed run by run if it has more nodes than this for each code that is there."""
 
 
 class Laws(NamedTuple):
@@ -46,9 +51,11 @@ class Laws(NamedTuple):
     base: Ints  # (p,) NODES: the distance of one row that is nowhere
     first: Ints  # (p + 1,) where the nodes of a law begin; the node of a code comes as many after
     above: Ints  # (nodes,) the next node above, counted from `first`; -1: none
-    weight: Ints  # (nodes,)
+    weight: Ints  # (nodes,) CHAIN: the sum of `expected` of the nodes before
     expected: Ints  # (nodes,) rows of the reference in the set
     found: Ints  # (nodes,) scratch, zero between calls
+    order: Ints  # (nodes,) scratch
+    spare: Ints  # (nodes,) scratch
     largest: Ints  # (l,) scratch
     weights: Ints  # (n + 1,) c log2 c of the counts c
 
@@ -77,7 +84,7 @@ def shortage(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: in
     if kind == NODES:
         away = _away_in_forest(laws, law, counts, present, n, size)
     else:
-        away = _away_in_order(laws, law, counts, size)
+        away = _away_in_order(laws, law, counts, present, n, size)
     away -= size * laws.whole[law] + size * laws.part[law] // laws.of[law]
     if away <= 0:
         return 0
@@ -131,14 +138,46 @@ def _away_in_forest(laws: Laws, law: int, counts: Ints, present: Ints, n: int, s
     return int(away)
 
 
-def _away_in_order(laws: Laws, law: int, counts: Ints, size: int) -> int:
-    """The same of values in order."""
-    first, total, away, below = laws.first[law], laws.total[law], 0, 0
-    for node in range(laws.first[law + 1] - first):
-        if node < counts.shape[0]:
-            below += counts[node]
-        away += abs(below * total - size * laws.expected[first + node])
-    return int(away)
+def _away_in_order(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
+    """The same of values in order: node by node, or run by run between the codes that are there if these are few."""
+    first, away, below, at = laws.first[law], 0, 0, 0
+    nodes = laws.first[law + 1] - first
+    if n * FEW_CODES > nodes:
+        for node in range(nodes):
+            if node < counts.shape[0]:
+                below += counts[node]
+            away += abs(below * laws.total[law] - size * laws.expected[first + node])
+        return int(away)
+    sort_stably(present[:n], laws.order[:n], laws.spare)
+    for i in range(n):
+        code = present[laws.order[i]]
+        end = min(code, nodes)
+        away += _away_in_run(laws, law, below * laws.total[law], at, end, size)
+        below += counts[code]
+        at = end
+    return int(away + _away_in_run(laws, law, below * laws.total[law], at, nodes, size))
+
+
+def _away_in_run(laws: Laws, law: int, has: int, begin: int, end: int, size: int) -> int:
+    """The distance in the nodes begin..end - 1, which have the same rows; has: these times those of the reference."""
+    first, low, high = laws.first[law], begin, end
+    while low < high:  # expected rows grow along the chain: from `low` on they are as many as there are, or more
+        middle = (low + high) // 2
+        if size * laws.expected[first + middle] >= has:
+            high = middle
+        else:
+            low = middle + 1
+    more = (low - begin) * has - size * (_expected_before(laws, law, low) - _expected_before(laws, law, begin))
+    fewer = size * (_expected_before(laws, law, end) - _expected_before(laws, law, low)) - (end - low) * has
+    return int(more + fewer)
+
+
+def _expected_before(laws: Laws, law: int, node: int) -> int:
+    """The sum of the expected rows of all nodes of a chain before one."""
+    if node == 0:
+        return 0
+    at = laws.first[law] + node - 1
+    return int(laws.weight[at] + laws.expected[at])
 
 
 @compiled

@@ -171,13 +171,16 @@ def laws_of(laws: Sequence[Law], subjects: Sequence[Subject], n: int) -> Laws:
                 numerator, of[i] = (Fraction(t) * int(unit[i])).as_integer_ratio()
                 whole[i], part[i] = divmod(numerator, int(of[i]))
                 base[i] = sum(w * rows for w, rows in zip(weight, expected, strict=True))
+                if distance == ORDERED:
+                    weight = [0, *np.cumsum(expected)[:-1].tolist()][: len(expected)]
                 nodes += zip(above, weight, expected, strict=True)
         first.append(len(nodes))
     above_of, weight_of, expected_of = np.array(nodes, dtype=np.int64).reshape(-1, 3).T.copy()
-    found, largest = np.zeros(len(nodes), dtype=np.int64), np.zeros(int(least.max(initial=1)), dtype=np.int64)
+    found, order, spare = np.zeros((3, len(nodes)), dtype=np.int64)
+    largest = np.zeros(int(least.max(initial=1)), dtype=np.int64)
     weights = weights_up_to(n if (kind == kernel.ENTROPY).any() else 0, BITS)
     return Laws(subject, kind, whole, part, of, least, unit, total, base, np.array(first), above_of, weight_of,
-        expected_of, found, largest, weights)  # fmt: skip
+        expected_of, found, order, spare, largest, weights)  # fmt: skip
 
 
 def measured(law: Law, counts: Ints) -> Iterator[float]:

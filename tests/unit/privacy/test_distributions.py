@@ -151,3 +151,15 @@ def test_a_distance_in_words_is_the_one_that_decides(law: Law, rows: list[int]) 
         shares = {code: Fraction(rows.count(code), len(rows)) for code in set(rows)}
         exact = moved(law.reference, shares, None)
         assert distance(law.reference, np.bincount(rows)) == pytest.approx(float(exact))
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=20), st.integers(0, 2**32 - 1), st.integers(0, 2))
+def test_few_values_of_a_long_order_are_as_far_as_step_by_step(rows: list[int], seed: int, nulls: int) -> None:
+    n = np.random.default_rng(seed).integers(1, 9, 300).tolist()
+    given: dict[str | None, int] = {str(value): rows_of for value, rows_of in enumerate(n, start=1)} | {None: nulls}
+    reference = reference_of("x", ORDERED, given, None, without_capitals)
+    exact = moved(reference, {code: Fraction(rows.count(code), len(rows)) for code in set(rows)}, None)
+    just = Decimal(int(exact * 10**6)) / 10**6
+    for t in (just, just + Decimal("0.000001")):
+        law = AtMostDistance(COMPARED, t, ORDERED, reference)
+        assert Model([law]).holds(np.array(rows)[:, None]) == (exact <= Fraction(t))
