@@ -25,7 +25,7 @@ from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
 from streamer.shown import Shape, Shown, named
 from streamer.table.encode import Encoder, require_frame, with_index, without_absent_key
-from streamer.table.published.from_frame import rows_of_frame
+from streamer.table.published.from_frame import compared_with_frame, rows_of_frame
 from streamer.table.published.rows import parse_qi_group
 from streamer.table.row import Row
 from streamer.table.schema import ROWS, Table
@@ -104,6 +104,7 @@ def _verify_frame(
 ) -> Verified:
     """Holds a published DataFrame to the laws of a first release, and with its source also to those of sources."""
     schema = replace(table, form=ROWS)  # whatever a stream of this table publishes
+    schema = compared_with_frame(schema, published, None if source is None else with_index(source, table))
     laws = ChangelogLaws(schema)
     try:
         records = [LiveRecord(0, 1, 0, *row) for row in rows_of_frame(schema, published)]

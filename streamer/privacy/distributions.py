@@ -27,7 +27,7 @@ from streamer.errors import ConfigError
 from streamer.kernels import distributions as kernel
 from streamer.kernels.distributions import BITS, Laws, weights_up_to
 from streamer.table.arrays import Ints
-from streamer.table.codes import HIERARCHICAL, ORDERED, Reference
+from streamer.table.codes import HIERARCHICAL, NO_REFERENCE, ORDERED, Reference
 from streamer.table.microdata import Subject
 
 ROWS_MIN_TRIED = 10_000
@@ -99,11 +99,6 @@ class AtMostDistance:
         return f"{names} at a distance of at most {self.t} ({self.distance}) from the whole table"
 
 
-NO_REFERENCE = (
-    "a column has `t`, which compares every QI group with a distribution: name one (`distribution`), which `streamer"
-    " distribution` makes of a file; without one only a whole table, in one piece, can be compared with itself"
-)
-
 Law = AtLeastEntropy | Recursive | AtMostDistance
 
 
@@ -164,7 +159,7 @@ def laws_of(laws: Sequence[Law], subjects: Sequence[Subject], n: int) -> Laws:
                 kind[i], (part[i], of[i]), least[i] = kernel.RECURSIVE, law.c.as_integer_ratio(), law.l
             case AtMostDistance(_, t, distance, reference):
                 if reference is None:
-                    raise ConfigError(NO_REFERENCE)
+                    raise ConfigError(f"`t` of a column: {NO_REFERENCE}")
                 above, weight, expected, one = _sets(reference)
                 kind[i] = kernel.CHAIN if distance == ORDERED else kernel.NODES
                 unit[i], total[i] = max(1, one * reference.total), max(1, reference.total)

@@ -10,16 +10,16 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from streamer.errors import LawViolated
+from streamer.errors import ConfigError
 from streamer.table.arrays import Ints, inverse_of, numbers_of, ranks
-from streamer.table.codes import DistributionDemands, KeptColumn, counted_rows, reference_of
+from streamer.table.codes import NO_REFERENCE, KeptColumn, counted_rows, reference_of
 from streamer.table.codes.same_text import CountedText, counted_value
 from streamer.table.encode import EncodedColumns, EncodedRows
 from streamer.table.schema import Table
@@ -107,7 +107,7 @@ class Microdata:
 def codes_in_reference(column: KeptColumn) -> Callable[[str | None], int]:
     """A function of a counted text: its code in the reference of the column's t-closeness."""
     if column.distribution is None or column.distribution.reference is None:
-        raise LawViolated(f"column {column.name!r} has no reference to be close to")
+        raise ConfigError(f"columns.{column.name}.t: {NO_REFERENCE}")
     return column.distribution.reference.code_of
 
 
@@ -163,24 +163,25 @@ def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
 
 def with_references(microdata: Microdata) -> Microdata:
     """The table with its own distributions as the references that table.yaml leaves open."""
-    kept = tuple(
-        column if column.distribution is None else replace(column, distribution=_compared(microdata, i))
-        for i, column in enumerate(microdata.table.kept)
-    )
-    same = kept == microdata.table.kept
-    return microdata if same else replace(microdata, table=replace(microdata.table, kept=kept), counted={})
+    rows = []
+    for i, texts in enumerate(microdata.texts):
+        n = np.bincount(microdata.values[:, i], minlength=len(texts)).tolist()
+        rows.append({text: there for text, there in zip(texts, n, strict=True) if there})
+    table = compared_with(microdata.table, rows)
+    return microdata if table is microdata.table else replace(microdata, table=table, counted={})
 
 
-def _compared(microdata: Microdata, i: int) -> DistributionDemands | None:
-    column = microdata.table.kept[i]
-    asked = column.distribution
-    if asked is None or asked.t is None or asked.reference is not None:
-        return asked
-    n = np.bincount(microdata.values[:, i], minlength=len(microdata.texts[i])).tolist()
-    counted = microdata.table.counted_text
-    rows = counted_rows({text: rows for text, rows in zip(microdata.texts[i], n, strict=True) if rows}, counted)
-    reference = reference_of(column.name, asked.distance, rows, column.hierarchy, counted)
-    return replace(asked, reference=reference)
+def compared_with(table: Table, rows: Sequence[Mapping[bytes, int]]) -> Table:
+    """The table with these rows, by JSON text, for each kept column as the references that table.yaml leaves open."""
+    if all(one.distribution is None or one.distribution.t is None or one.distribution.reference for one in table.kept):
+        return table
+    kept = list(table.kept)
+    for i, (column, asked) in enumerate((one, one.distribution) for one in table.kept):
+        if asked is not None and asked.t is not None and asked.reference is None:
+            counts, tree = counted_rows(rows[i], table.counted_text), column.hierarchy
+            reference = reference_of(column.name, asked.distance, counts, tree, table.counted_text)
+            kept[i] = replace(column, distribution=replace(asked, reference=reference))
+    return replace(table, kept=tuple(kept))
 
 
 # The canonical form of a table: all that may decide what is published.

@@ -16,7 +16,15 @@ from streamer.table.codes.attributes import (
 from streamer.table.codes.calendar import Span
 from streamer.table.codes.column_codes import from_code, is_stepless, null_exact
 from streamer.table.codes.key_spellings import other_spellings_of_key
-from streamer.table.codes.reference import EQUAL, HIERARCHICAL, ORDERED, Reference, counted_rows, reference_of
+from streamer.table.codes.reference import (
+    EQUAL,
+    HIERARCHICAL,
+    NO_REFERENCE,
+    ORDERED,
+    Reference,
+    counted_rows,
+    reference_of,
+)
 from streamer.table.codes.same_text import CountedText, Spellings
 from streamer.table.codes.scalars import (
     CLOCKS,
@@ -41,10 +49,11 @@ from streamer.table.codes.scalars import (
 from streamer.table.codes.source_texts import cell_text, is_scalar, source_cells, type_of_column
 
 __all__ = [
-    "CLOCKS", "DATE", "DIGITS_MAX", "EPOCH", "EQUAL", "HIERARCHICAL", "INFINITY", "LOCAL_TIMESTAMP", "ORDERED",
-    "SECONDS_PER_DAY", "TIMESTAMP", "Attribute", "CategoricalAttribute", "Clock", "CountedText", "DistributionDemands",
-    "Diversity", "KeptColumn", "NumericAttribute", "Reference", "SourceText", "Span", "Spellings", "TemporalAttribute",
-    "cell_text", "constant_of", "counted_rows", "day_text", "decimal_text", "from_code", "is_scalar", "is_stepless",
-    "limit_of", "moment_of", "moment_text", "null_exact", "other_spellings_of_key", "read_decimal", "reference_of",
-    "source_cells", "time_text", "timestamp_text", "type_of_column",
+    "CLOCKS", "DATE", "DIGITS_MAX", "EPOCH", "EQUAL", "HIERARCHICAL", "INFINITY", "LOCAL_TIMESTAMP", "NO_REFERENCE",
+    "ORDERED", "SECONDS_PER_DAY", "TIMESTAMP", "Attribute", "CategoricalAttribute", "Clock", "CountedText",
+    "DistributionDemands", "Diversity", "KeptColumn", "NumericAttribute", "Reference", "SourceText", "Span",
+    "Spellings", "TemporalAttribute", "cell_text", "constant_of", "counted_rows", "day_text", "decimal_text",
+    "from_code", "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text", "null_exact",
+    "other_spellings_of_key", "read_decimal", "reference_of", "source_cells", "time_text", "timestamp_text",
+    "type_of_column",
 ]  # fmt: skip

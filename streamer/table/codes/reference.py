@@ -27,6 +27,11 @@ from streamer.table.codes.same_text import CountedText, counted_value
 from streamer.table.codes.scalars import read_decimal
 from streamer.table.hierarchy import Hierarchy
 
+NO_REFERENCE = (
+    "every QI group is compared with a distribution, and none is named: put what `streamer distribution` prints below"
+    " the column; without one only a whole table, in one piece, can be compared with itself"
+)
+
 EQUAL, HIERARCHICAL, ORDERED = "equal", "hierarchical", "ordered"
 
 

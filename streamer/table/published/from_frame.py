@@ -5,6 +5,7 @@ Ends may be two columns or one of intervals, in any type of pandas that holds th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -16,6 +17,7 @@ import pandas as pd
 from streamer.errors import ConfigError, LawViolated
 from streamer.table.codes import DATE, Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.encode import Encoder
+from streamer.table.microdata import compared_with
 from streamer.table.published.rows import QI_GROUP, RowKey, attribute_columns, json_texts, parse_qi_group, row_key
 from streamer.table.schema import Table
 from streamer.table.typed_frame import DATE_TYPE, with_iso_texts
@@ -37,7 +39,7 @@ def rows_of_frame(table: Table, published: pd.DataFrame) -> Iterator[tuple[bytes
             ends = pd.Series(getattr(cells.array, side)) if is_one else cells
             columns[name] = _texts(attribute, name, ends)
             others.discard(attribute.name if is_one else name)
-    columns |= _kept_texts(table, published)
+    columns |= _kept_texts(_as_published(table), published)
     if others := others.difference(columns):
         raise LawViolated(f"column {min(others)!r} is none that the table publishes")
     members = [msgspec.json.encode(name) + b":" for name in columns]
@@ -47,6 +49,19 @@ def rows_of_frame(table: Table, published: pd.DataFrame) -> Iterator[tuple[bytes
         shard, number = parse_qi_group(str(name))
         inside = b",".join(member + text for member, text in zip(members, texts, strict=True))
         yield row_key(RowKey(shard, number, slot)), b'{"qi_group":"%b",%b}' % (str(name).encode(), inside)
+
+
+def compared_with_frame(table: Table, published: pd.DataFrame, source: pd.DataFrame | None) -> Table:
+    """The table with the values of its source, else of what it published, as the distributions that it leaves open."""
+    if all(one.distribution is None for one in table.kept):
+        return table
+    texts = _kept_texts(_as_published(table), published) if source is None else _kept_texts(table, source)
+    return compared_with(table, [Counter(of_column) for of_column in texts.values()])
+
+
+def _as_published(table: Table) -> Table:
+    """The table whose source has in its kept columns what this one publishes there."""
+    return replace(table, kept=tuple(replace(column, disguise=None, disguised=None) for column in table.kept))
 
 
 def _column(published: pd.DataFrame, name: str) -> pd.Series[Any]:
@@ -72,7 +87,7 @@ def _texts(attribute: Attribute, name: str, cells: pd.Series[Any]) -> list[bytes
 
 
 def _kept_texts(table: Table, published: pd.DataFrame) -> dict[str, list[bytes]]:
-    """The JSON texts of the kept columns: a published value is read as a source would be."""
+    """The JSON texts of the kept columns of a source; a published value is read as a source's."""
     names = [column.name for column in table.kept]
     if not names:
         return {}

@@ -6,12 +6,14 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from streamer.cli.main import main
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental.verification import verify
+from streamer.recoding.frame import anonymize
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 
@@ -59,3 +61,38 @@ def test_where_there_is_no_record_nothing_was_proved(tmp_path: Path) -> None:
         verify(PATIENTS)
     with pytest.raises(ConfigError, match="cannot be read"):
         verify(PATIENTS, tmp_path / "missing.jsonl")
+
+
+# -- whole tables whose columns are published otherwise, or compared with the whole table ------------------------------
+
+FORTY = pd.DataFrame(
+    {"id": range(40), "age": [i % 20 for i in range(40)], "problem": ["flu", "ulcer", "burn", "cold"] * 10}
+)
+
+
+def of_forty(**problem: object) -> dict[str, object]:
+    age = {"role": "quasi-identifier", "type": "integer", "domain": [0, 99]}
+    columns = {"age": age, "problem": {"role": "sensitive"} | problem}
+    publish = {"live": {"form": "rows"}}
+    return {"table": "forty", "key": "id", "privacy": {"k": 2}, "columns": columns, "publish": publish}
+
+
+def test_a_whole_table_is_as_close_to_itself_as_it_promises() -> None:
+    published, index = anonymize(FORTY, of_forty(t=0.4), return_index=True)
+    assert verify(published, of_forty(t=0.4)).laws == 10
+    assert verify(published, of_forty(t=0.4), source=FORTY, index=index).laws == 15
+    torn = published.assign(problem=sorted(published["problem"]))
+    with pytest.raises(LawViolated, match="distance from the whole table"):
+        verify(torn, of_forty(t=0.1))
+
+
+def test_pseudonyms_are_read_back_as_they_were_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, digits in (("readers.key", "5e"), ("others.key", "77")):
+        (tmp_path / name).write_text(digits * 32)
+        (tmp_path / name).chmod(0o600)
+    table = of_forty(publish={"pseudonym": "readers.key"})
+    published, index = anonymize(FORTY, table, return_index=True)
+    assert verify(published, table, source=FORTY, index=index).laws == 15
+    with pytest.raises(LawViolated):
+        verify(published, of_forty(publish={"pseudonym": "others.key"}), source=FORTY, index=index)
