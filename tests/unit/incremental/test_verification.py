@@ -91,8 +91,8 @@ def test_pseudonyms_are_read_back_as_they_were_published(tmp_path: Path, monkeyp
     for name, digits in (("readers.key", "5e"), ("others.key", "77")):
         (tmp_path / name).write_text(digits * 32)
         (tmp_path / name).chmod(0o600)
-    table = of_forty(publish={"pseudonym": "readers.key"})
+    table = of_forty(l=2, publish={"pseudonym": "readers.key"})
     published, index = anonymize(FORTY, table, return_index=True)
     assert verify(published, table, source=FORTY, index=index).laws == 15
     with pytest.raises(LawViolated):
-        verify(published, of_forty(publish={"pseudonym": "others.key"}), source=FORTY, index=index)
+        verify(published, of_forty(l=2, publish={"pseudonym": "others.key"}), source=FORTY, index=index)
