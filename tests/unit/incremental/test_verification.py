@@ -86,6 +86,7 @@ def test_a_whole_table_is_as_close_to_itself_as_it_promises() -> None:
         verify(torn, of_forty(t=0.1))
 
 
+@pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")
 def test_pseudonyms_are_read_back_as_they_were_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, digits in (("readers.key", "5e"), ("others.key", "77")):
