@@ -12,7 +12,8 @@ measure is NCP. Three questions are answered from the figures:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
@@ -22,10 +23,11 @@ from typing import TypeVar
 import numpy as np
 
 from benchmarks import adult, kinds, shapes
-from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
+from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, model_of, r_k
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
 from streamer.recoding.metrics import utility
+from streamer.table.codes import DistributionDemands
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 
 Result = dict[str, object]
@@ -41,6 +43,7 @@ class Workload:
 
     table: Callable[[], Microdata]
     models: Mapping[str, Model] = field(repr=False)
+    laws: Mapping[str, DistributionDemands] = field(repr=False, default_factory=dict)  # of k = 5, too
 
 
 def beta(k: int, share: Fraction) -> Model:
@@ -90,18 +93,25 @@ OF_INDIVIDUALS = {
     "alpha = 0.2, beta = 0.4": alpha_beta(INDIVIDUAL, Fraction(1, 5), VALUE, Fraction(2, 5)),
 }
 
+LAWS = {
+    "k = 5, entropy l = 3": DistributionDemands(entropy_l=Decimal(3)),
+    "k = 5, recursive (2, 3)": DistributionDemands(recursive=(Decimal(2), 3)),
+    "k = 5, t = 0.3": DistributionDemands(t=Decimal("0.3")),
+    "k = 5, t = 0.2": DistributionDemands(t=Decimal("0.2")),
+}
+
 WORKLOADS = {
     "adult": Workload(lambda: adult.microdata(5), PLAIN_K),
-    "adult-8000": Workload(adult_with_occupations, OF_OCCUPATIONS),
+    "adult-8000": Workload(adult_with_occupations, OF_OCCUPATIONS, LAWS),
     "stroke": Workload(kinds.stroke, OF_STROKES),
     "cmc": Workload(kinds.cmc, OF_CMC),
     "rare": Workload(kinds.rare, OF_RARE),
     "flat-300": Workload(lambda: kinds.flat_codes(300, 0.0), PLAIN_K),
     "flat-1000": Workload(lambda: kinds.flat_codes(1_000, 0.5), PLAIN_K),
     "flat-5000": Workload(lambda: kinds.flat_codes(5_000, 1.0), PLAIN_K),
-    "correlated": Workload(kinds.correlated, SEVERAL),
+    "correlated": Workload(kinds.correlated, SEVERAL, LAWS),
     "individuals": Workload(kinds.individuals, OF_INDIVIDUALS),
-    "mixture": Workload(kinds.mixture, SEVERAL),
+    "mixture": Workload(kinds.mixture, SEVERAL, LAWS),
 }
 
 
@@ -134,12 +144,16 @@ def losses(
     for name in tables:
         people = workloads[name].table()
         people = people.rows(np.arange(min(rows_max or len(people), len(people))))
-        for said, model in workloads[name].models.items():
-            if model.rows_min > len(people):
+        asked = [(said, people, model) for said, model in workloads[name].models.items()]
+        for said, law in workloads[name].laws.items():
+            some = adult.with_demands(replace(people, table=replace(people.table, k=5)), law)
+            asked.append((said, some, model_of(some.table)))
+        for said, some, model in asked:
+            if model.rows_min > len(some):
                 continue
             for algorithm in algorithms:
-                setting: Result = {"table": name, "model": said, "rows": len(people), "algorithm": algorithm.name}
-                yield setting | lost(algorithm, people, model)
+                setting: Result = {"table": name, "model": said, "rows": len(some), "algorithm": algorithm.name}
+                yield setting | lost(algorithm, some, model)
 
 
 def lost(algorithm: Algorithm, people: Microdata, model: Model, options: Options = PLAIN) -> Result:
