@@ -142,7 +142,7 @@ def all_times(console: Console, algorithms: Sequence[Algorithm], quick: bool) ->
     if ADULT_ONLY in [algorithm.name for algorithm in algorithms]:
         times.append(beside_matmuls(ALGORITHMS[ADULT_ONLY], QUICK_SIZES[0] if quick else 45_222))
     show(console, f"Time at k = {K}; unit: one lexsort of the same table", times)
-    searches = list(searched([algorithm for algorithm in algorithms if algorithm.suppresses], quick))
+    searches = list(searched([algorithm for algorithm in algorithms if algorithm.full_domain], quick))
     show(console, "Time to search a large lattice", searches)
     bars = [judged(bar, [*times, *searches]) for bar in BARS if ALGORITHMS[bar.algorithm] in algorithms]
     show(console, "Bars", bars)
