@@ -264,6 +264,13 @@ def _table_warnings(table: Table) -> Iterator[str]:
         _ = table.fingerprint
     except ConfigError as missing:  # the key of a column
         yield str(missing)
+    yield from (
+        f"columns.{column.name}.t: a stream and fragments need a `distribution` to compare with: put what `streamer"
+        " distribution` prints below the column"
+        for column in table.kept
+        if table.source_key and column.distribution and column.distribution.t is not None
+        if column.distribution.reference is None
+    )
     yield from sql_warnings(table)
     chosen = ALGORITHMS[table.rebuilding.algorithm]
     for objection in objections(chosen, table, model_of(table)):

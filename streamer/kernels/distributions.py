@@ -27,7 +27,8 @@ from streamer.table.arrays import Ints
 
 ENTROPY, RECURSIVE, NODES, CHAIN = range(4)
 
-BITS = 1 << 32
+BITS = 1 << 30
+"""Sums of logarithms then fit into 63 bits up to 300 million rows."""
 
 PER_ROW = 1 << 10
 """Shortages are told in this part of a row."""

@@ -30,6 +30,9 @@ from streamer.table.arrays import Ints
 from streamer.table.codes import HIERARCHICAL, NO_REFERENCE, ORDERED, Reference
 from streamer.table.microdata import Subject
 
+SUM_MAX, ROWS_AT_LEAST = 1 << 60, 1 << 21
+"""A reference of so many rows that sums over groups of this size, or of the whole table, would not fit is divided."""
+
 ROWS_MIN_TRIED = 10_000
 """Up to this many rows it is tried from which number on a group can be as close to its reference as it has to."""
 
@@ -157,16 +160,23 @@ def laws_of(laws: Sequence[Law], subjects: Sequence[Subject], n: int) -> Laws:
                 kind[i], whole[i] = kernel.ENTROPY, max(1, round(log2(law.l) * BITS))
             case Recursive():
                 kind[i], (part[i], of[i]), least[i] = kernel.RECURSIVE, law.c.as_integer_ratio(), law.l
-            case AtMostDistance(_, t, distance, reference):
+            case AtMostDistance(_, t, _, reference):
                 if reference is None:
                     raise ConfigError(f"`t` of a column: {NO_REFERENCE}")
                 above, weight, expected, one = _sets(reference)
-                kind[i] = kernel.CHAIN if distance == ORDERED else kernel.NODES
-                unit[i], total[i] = max(1, one * reference.total), max(1, reference.total)
-                numerator, of[i] = (Fraction(t) * int(unit[i])).as_integer_ratio()
+                kind[i] = kernel.CHAIN if reference.distance == ORDERED else kernel.NODES
+                most = max(1, SUM_MAX // max(1, one * max(n, ROWS_AT_LEAST)))  # rows of the reference
+                parts = -(-reference.total // most)
+                total[i] = max(1, reference.total // max(1, parts))
+                unit[i] = max(1, one * int(total[i]))
+                bound = Fraction(t)
+                if parts > 1:  # in parts, each rounded: the bound gives way by as much
+                    expected = [(rows + parts // 2) // parts for rows in expected]
+                    bound = max(Fraction(0), bound - Fraction(2, int(total[i])))
+                numerator, of[i] = (bound * int(unit[i])).as_integer_ratio()
                 whole[i], part[i] = divmod(numerator, int(of[i]))
                 base[i] = sum(w * rows for w, rows in zip(weight, expected, strict=True))
-                if distance == ORDERED:
+                if reference.distance == ORDERED:
                     weight = [0, *np.cumsum(expected)[:-1].tolist()][: len(expected)]
                 nodes += zip(above, weight, expected, strict=True)
         first.append(len(nodes))

@@ -35,6 +35,7 @@ from streamer.table.codes import (
     Diversity,
     KeptColumn,
     NumericAttribute,
+    Reference,
     reference_of,
 )
 from streamer.table.codes.same_text import without_capitals
@@ -240,7 +241,11 @@ def distributed(small: Table, **asked: object) -> Table:
     """The table with demands on the distribution of its sensitive values."""
     distance = asked.get("distance", HIERARCHICAL)
     rows = {None: 1, "flu": 6, "cough": 4, "ulcer": 3, "gastritis": 2, "insomnia": 1}
-    reference = reference_of("problem", str(distance), rows, PROBLEMS, without_capitals)
+    reference = reference_of(
+        "problem", EQUAL if distance == ORDERED else str(distance), rows, PROBLEMS, without_capitals
+    )
+    if distance == ORDERED:  # as if names had an order
+        reference = Reference(ORDERED, tuple(sorted(map(str, {*rows} - {None}))), (1, 4, 6, 2, 1, 3))
     given = {"reference": reference, "distance": distance} | asked
     kept = replace(small.kept[0], distribution=DistributionDemands(**given))  # type: ignore[arg-type]
     return replace(small, kept=(kept,))

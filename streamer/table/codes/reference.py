@@ -16,6 +16,7 @@ Source: Li, Li and Venkatasubramanian 2007, sections 3 and 4.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class Reference:
         return {value: code for code, value in enumerate(self.values, start=1)}
 
     @cached_property
-    def _places(self) -> list[Decimal | str]:
+    def _places(self) -> list[Decimal | str | None]:
         return [place_of(value) for value in self.values]
 
     def code_of(self, text: str | None) -> int:
@@ -77,15 +78,24 @@ class Reference:
         if code is not None or self.distance != ORDERED:
             return self.unknown if code is None else code
         place = place_of(text)
-        if self.values and type(place) is type(self._places[0]):
-            return min(bisect_left(self._places, place) + 1, self.unknown)
+        if self.values and place is not None and type(place) is type(self._places[0]):
+            return min(bisect_left(self._places, place) + 1, self.unknown)  # type: ignore[type-var]
         return self.unknown
 
 
-def place_of(text: str) -> Decimal | str:
-    """Where a counted text stands in the order of numbers, or of texts: ISO dates are in order as texts."""
+_is_moment = re.compile(r"\d{4}-\d\d-\d\d(t[0-9:.]+)?z?").fullmatch
+
+
+def place_of(text: str) -> Decimal | str | None:
+    """Where a counted text stands in the order of numbers, or of ISO dates and timestamps; None: in neither.
+
+    >>> place_of("7.0"), place_of("2020-01-01t08:00:00.5z"), place_of("flu")
+    (Decimal('7.0'), '2020-01-01t08:00:00.5', None)
+    """
     number = read_decimal(text)
-    return text if number is None else number
+    if number is not None:
+        return number
+    return text.removesuffix("z") if _is_moment(text) else None  # `z` would stand after the fraction of a second
 
 
 def reference_of(
@@ -96,18 +106,20 @@ def reference_of(
     Raises ConfigError for values that have no order, or are not in the hierarchy.
     """
     nulls = rows.get(None, 0)
+    if distance == ORDERED and not any(n for value, n in rows.items() if value is not None):
+        distance = EQUAL  # nothing has an order
     if distance == HIERARCHICAL and tree is not None:
         return _in_forest(column, rows, nulls, tree, counted)
     values = [value for value in rows if value is not None]
     if distance == EQUAL:
         values.sort()
-    elif len({type(place_of(value)) for value in values}) > 1:
+    elif {type(place_of(value)) for value in values} not in ({Decimal}, {str}):
         raise ConfigError(
-            f"columns.{column}.distance: ordered: needs numbers, or dates; some of its values are no numbers; say"
-            " `distance: equal`, or give the column a hierarchy"
+            f"columns.{column}.distance: ordered: needs numbers, or dates, and no other value; say `distance: equal`,"
+            " or give the column a hierarchy"
         )
     else:
-        values.sort(key=place_of)
+        values.sort(key=place_of)  # type: ignore[arg-type]
     return Reference(distance, tuple(values), (nulls, *(rows[value] for value in values)))
 
 

@@ -41,7 +41,7 @@ from streamer.table.codes import (
     KeptColumn,
     reference_of,
 )
-from streamer.table.codes.same_text import counted_text
+from streamer.table.codes.same_text import counted_text, counted_value
 from streamer.table.hierarchy import Hierarchy, rows_of_text
 from streamer.table.key_files import KeyFile, read_key
 from streamer.table.published.groups import COUNT, SIZE, VALUES
@@ -298,6 +298,8 @@ def _as_texts(said: object, trees: Hierarchies, *place: str) -> object:
     """Settings of Python as the texts that a file has. Raises ConfigError for one that no file could say."""
     where = ".".join(place)
     if isinstance(said, Mapping) and len(place) < SETTINGS_DEPTH_MAX:
+        if place[2:] == ("distribution",):
+            said = {"" if name is None else _setting_text(name, where): n for name, n in said.items()}
         for name in said:
             if not isinstance(name, str):
                 raise ConfigError(f"the table: {where or 'it'}: a name must be a text, not {type(name).__name__}")
@@ -397,6 +399,7 @@ def _table(settings: TableSettings, trees: Hierarchies, faults: list[str]) -> Ta
         sealed=_sealed(settings),
     )
     faults += no_schema(table)
+    table = _with_references(table, settings, faults)
     if faults:
         return None
     if table.form == GROUPS and values_bytes_max(table) < VALUES_BYTES_MIN:
@@ -618,18 +621,45 @@ def _distribution_demands(
     for l in (said.entropy_l, None if said.recursive is None else said.recursive.l):  # noqa: E741
         if tree is not None and l is not None and l > tree.n_leaves + privacy.null_counts:
             faults.append(f"{place}: {said.role} values have {tree.n_leaves} leaves, so no QI group has l = {l}")
-    reference, counted = None, counted_text(privacy.capitals_count)
-    if said.distribution is not None:
-        rows = dict[str | None, int]()
-        for text, n in said.distribution.items():
-            value = counted(text) if text else None
-            rows[value] = rows.get(value, 0) + n
-        try:
-            reference = reference_of(place.removeprefix("columns."), distance, rows, tree, counted)
-        except ConfigError as error:
-            faults.append(str(error))
     recursive = None if said.recursive is None else (said.recursive.c, said.recursive.l)
-    return DistributionDemands(said.entropy_l, recursive, said.t, distance, reference, privacy.null_counts)
+    return DistributionDemands(said.entropy_l, recursive, said.t, distance, null_counts=privacy.null_counts)
+
+
+def _with_references(table: Table, settings: TableSettings, faults: list[str]) -> Table:
+    """The table with the distributions that its columns name, whose values are read as published ones."""
+    kept = list(table.kept)
+    for i, column in enumerate(kept):
+        said = getattr(settings.columns[column.name], "distribution", None)
+        if said is None or column.distribution is None:
+            continue
+        try:
+            rows = _rows_by_value(table, column, said)
+            tree, counted = column.hierarchy, table.counted_text
+            reference = reference_of(column.name, column.distribution.distance, rows, tree, counted)
+        except ConfigError as error:
+            what = str(error).partition(f"column {column.name!r}: ")[2]
+            faults.append(f"columns.{column.name}.distribution: a value: {what}" if what else str(error))
+            continue
+        kept[i] = replace(column, distribution=replace(column.distribution, reference=reference))
+    return replace(table, kept=tuple(kept))
+
+
+def _rows_by_value(table: Table, column: KeptColumn, said: Mapping[str, int]) -> dict[str | None, int]:
+    """The rows that table.yaml gives each value of a column, by counted text. Raises ConfigError."""
+    from pandas import DataFrame
+
+    from streamer.table.encode import Encoder  # with pandas, which most commands do not need
+
+    if not any(said):
+        raise ConfigError(f"columns.{column.name}.distribution: must name at least one value")
+    alone = replace(column, disguise=None, disguised=None)
+    reader = replace(table, source_key=(), individual=None, attributes=(), source_texts=(), kept=(alone,))
+    texts = Encoder(reader).columns(DataFrame({column.name: [text or None for text in said]})).kept[0].by_row()
+    found = dict[str | None, int]()
+    for text, n in zip(texts, said.values(), strict=True):
+        value = counted_value(text, table.counted_text)
+        found[value] = found.get(value, 0) + n
+    return found
 
 
 _OF_T = ("distance", "distribution")

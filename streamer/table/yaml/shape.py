@@ -274,7 +274,7 @@ class SensitiveSettings(_Settings):
     recursive: RecursiveSettings | None = None
     t: Number | None = Field(default=None, ge=0, lt=1)
     distance: Literal["equal", "ordered", "hierarchical"] | None = None
-    distribution: dict[str, Annotated[int, Field(ge=1)]] | None = None
+    distribution: dict[str, Annotated[int, Field(ge=1, le=1_000_000_000_000)]] | None = None
     publish: DisguiseSettings | None = None
 
 

@@ -102,6 +102,24 @@ def test_a_distance_from_nothing_is_refused_with_the_remedy() -> None:
         laws_of((AtMostDistance(COMPARED, Decimal("0.2"), EQUAL, None),), (COMPARED,), 5)
 
 
+def test_a_moment_stands_before_its_fractions() -> None:
+    """Of 12 rows, 6 at 08:00:00, between 3 half a second later and 3 a second later."""
+    rows: dict[str | None, int] = {f"2020-01-01t08:00:0{second}z": n for second, n in (("0.5", 3), ("0", 6), ("1", 3))}
+    reference = reference_of("x", ORDERED, rows, None, without_capitals)
+    assert reference.rows == (0, 6, 3, 3)
+    assert distance(reference, np.array([0, 6])) == pytest.approx(0.375)
+
+
+@pytest.mark.parametrize("scale", [1, 10**6, 10**12, 10**17])
+def test_a_reference_of_any_size_gives_the_same_answer(scale: int) -> None:
+    rows: dict[str | None, int] = {"1": scale, "2": scale, "3": 2 * scale}
+    for kind in (EQUAL, ORDERED):
+        reference = reference_of("x", kind, rows, None, without_capitals)
+        for t, holds in (("0.51", False), ("0.76", True)) if kind == EQUAL else (("0.62", False), ("0.63", True)):
+            law = AtMostDistance(COMPARED, Decimal(t), kind, reference)
+            assert Model([law]).holds(np.array([[1]] * 4)) == holds
+
+
 some_rows = st.lists(st.integers(0, 5), min_size=1, max_size=30)
 
 

@@ -53,6 +53,12 @@ def test_a_distribution_counts_spellings_of_a_value_as_one_and_an_empty_text_as_
     assert (found.reference.values, found.reference.rows) == (("flu",), (2, 4))
 
 
+def test_a_distribution_is_read_as_the_column_reads_its_values() -> None:
+    found = asked(t=0.2, type="integer", domain=[0, 100], distribution={"90": 1, 5000: 99})
+    assert found is not None and found.reference is not None
+    assert (found.reference.values, found.reference.rows) == (("90", "100"), (0, 1, 99))
+
+
 def test_a_table_without_these_settings_has_the_fingerprint_that_it_had() -> None:
     assert asking().fingerprint != asking(entropy_l=2.5).fingerprint
     assert asking(t=0.2, distribution={"a": 1}).fingerprint != asking(t=0.2, distribution={"a": 2}).fingerprint
@@ -64,10 +70,17 @@ def test_a_table_without_these_settings_has_the_fingerprint_that_it_had() -> Non
         ({"distribution": {"flu": 1}}, "columns.problem.distribution: has no effect without columns.problem.t"),
         ({"distance": "ordered"}, "columns.problem.distance: has no effect without columns.problem.t"),
         ({"t": 0.2, "distance": "hierarchical"}, "the column has no hierarchy; give it one, or say `equal`"),
-        ({"t": 0.2, "hierarchy": TREE, "distribution": {"measles": 1}}, "1 of its values are not in the hierarchy"),
+        (
+            {"t": 0.2, "hierarchy": TREE, "distribution": {"measles": 1}},
+            "columns.problem.distribution: a value: not a leaf of its hierarchy",
+        ),
         ({"t": 0.2, "distance": "ordered", "distribution": {"1": 1, "many": 1}}, "say `distance: equal`"),
         ({"entropy_l": 4, "hierarchy": TREE}, "no QI group has l = 4"),
         ({"recursive": {"c": 3}}, "columns.problem.recursive.l: is missing"),
+        ({"t": 0.2, "type": "integer", "distribution": {"": 3}}, "must name at least one value"),
+        ({"t": 0.2, "type": "date", "distribution": {"31.12.2019": 3}}, "columns.problem.distribution: a value: "),
+        ({"t": 0.2, "type": "integer", "distribution": {"many": 3}}, "columns.problem.distribution: a value: "),
+        ({"t": 0.2, "distance": "ordered", "distribution": {"angina": 3}}, "say `distance: equal`"),
         ({"t": 1}, "columns.problem.t: must be below 1"),
     ],
     ids=str,
