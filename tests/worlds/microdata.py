@@ -88,7 +88,6 @@ MODELS = {
     "(alpha, beta)": k_anonymity(2) & alpha_beta(INDIVIDUAL, Fraction(1, 2), VALUES, Fraction(2, 3)),
     "(r, k)": r_k(2, ANCESTORS, Fraction(3, 5)),
     "entropy l": k_anonymity(2) & Model([AtLeastEntropy(WITHOUT_NULL, Decimal("1.8"))]),
-    "recursive (c, l)": k_anonymity(2) & Model([Recursive(VALUES, Decimal("1.5"), 2)]),
     "t": k_anonymity(2) & Model([AtMostDistance(Subject(0, IN_REFERENCE), Decimal("0.45"), HIERARCHICAL, REFERENCE)]),
     "laws and shares": Model(
         [

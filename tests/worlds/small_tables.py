@@ -262,8 +262,6 @@ MODEL_TABLES = {
     "all at once": asking(BMI, YEARS, k=2, individual="ssn", alpha="0.6", beta="0.6", l=2, r="0.75", level=1),
     "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
     "entropy l": distributed(asking(AGE, CITY), entropy_l=Decimal("1.9")),
-    "recursive (c, l)": distributed(asking(YEARS), recursive=(Decimal(2), 2), null_counts=True),
-    "t, equal": distributed(asking(AGE, CITY), t=Decimal("0.5"), distance=EQUAL),
     "t, ordered": distributed(asking(YEARS, CITY, k=3), t=Decimal("0.3"), distance=ORDERED),
     "t, hierarchical": distributed(asking(YEARS, CITY, individual="ssn"), t=Decimal("0.6")),
     "laws and shares": distributed(

@@ -34,6 +34,7 @@ WRITERS: dict[str, tuple[Words, str, str]] = {
     "its report": ((*ANONYMIZE, "-o", "/dev/null"), "--report", "report.html"),
     "what it left out": ((*ANONYMIZE, "-o", "/dev/null"), "--skip-refused", "list.csv"),
     "a hierarchy": (("hierarchy", ROWS, "--column", "age", "--by", "intervals"), "-o", "age.csv"),
+    "a distribution": (("distribution", ROWS, *TABLE, "--column", "problem"), "-o", "problem.yaml"),
     "the comparison": (("compare", *TABLE, ROWS), "--report", "report.html"),
     "the page of an audit": (("audit", *TABLE, "no.jsonl", "--source", EVENTS), "--html", "page.html"),
     "what check left out": (("check", *TABLE, "--data", ROWS, "--no-costs"), "--skip-refused", "list.csv"),
@@ -64,7 +65,7 @@ def test_a_name_that_says_something_else_is_refused_with_the_names_that_are_writ
     what: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, option, fitting = WRITERS[what]
-    if name == "-" and what in ("the anonymous table", "a hierarchy", "the live index"):
+    if name == "-" and what in ("the anonymous table", "a hierarchy", "a distribution", "the live index"):
         return
     monkeypatch.chdir(tmp_path)
     result = streamer(*words, option, name)
