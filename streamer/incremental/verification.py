@@ -104,6 +104,8 @@ def _verify_frame(
 ) -> Verified:
     """Holds a published DataFrame to the laws of a first release, and with its source also to those of sources."""
     schema = replace(table, form=ROWS)  # whatever a stream of this table publishes
+    if source is not None:
+        require_frame("source", source)
     schema = compared_with_frame(schema, published, None if source is None else with_index(source, table))
     laws = ChangelogLaws(schema)
     try:
@@ -134,7 +136,6 @@ def rows_behind(
     index: the names of the QI groups by row. Raises UsageError for an index of another source, LawViolated for a name
     that no QI group has, and what `Encoder.columns` raises.
     """
-    require_frame("source", source)
     if not isinstance(index, pd.Series) or not index.index.equals(source.index):
         raise UsageError("index must be the Series that anonymize(..., return_index=True) returned for this source")
     people = with_index(source, table)
