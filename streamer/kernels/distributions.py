@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.sorting import sort_stably
-from streamer.native import compiled
+from streamer.native import compiled, inlined
 from streamer.table.arrays import Ints
 
 ENTROPY, RECURSIVE, NODES, CHAIN = range(4)
@@ -69,6 +69,12 @@ def weights_up_to(n: int, one: int) -> Ints:
     """
     count = np.arange(n + 1, dtype=np.float64)
     return np.rint(count * np.log2(np.maximum(count, 1)) * one).astype(np.int64)
+
+
+@inlined
+def whole_rows(short: int) -> int:
+    """The rows of a shortage, or a part of one."""
+    return -(-short // PER_ROW)
 
 
 def shortage(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:

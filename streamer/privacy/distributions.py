@@ -25,8 +25,8 @@ import numpy as np
 
 from streamer.errors import ConfigError
 from streamer.kernels import distributions as kernel
-from streamer.kernels.distributions import BITS, Laws, weights_up_to
-from streamer.table.arrays import Ints
+from streamer.kernels.distributions import BITS, Laws, shortage_by_group, weights_up_to
+from streamer.table.arrays import Bools, Ints
 from streamer.table.codes import HIERARCHICAL, NO_REFERENCE, ORDERED, Reference
 from streamer.table.microdata import Subject
 
@@ -186,6 +186,15 @@ def laws_of(laws: Sequence[Law], subjects: Sequence[Subject], n: int) -> Laws:
     weights = weights_up_to(n if (kind == kernel.ENTROPY).any() else 0, BITS)
     return Laws(subject, kind, whole, part, of, least, unit, total, base, np.array(first), above_of, weight_of,
         expected_of, found, order, spare, largest, weights)  # fmt: skip
+
+
+def law_held(law: Law, begins: Ints, codes: Ints, rows: Ints, sizes: Ints) -> Bools:
+    """True for each of g groups that holds a law, (g,); the codes and rows (e,) of one begin at begins[i], (g + 1,).
+
+    sizes (g,): of the groups, also of rows with a code that does not count.
+    """
+    laws = laws_of((law,), (law.subject,), int(sizes.max(initial=0)))
+    return np.asarray(shortage_by_group(laws, 0, begins, codes, rows, sizes) == 0)
 
 
 def measured(law: Law, counts: Ints) -> Iterator[float]:

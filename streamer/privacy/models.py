@@ -36,8 +36,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.kernels.distributions import shortage_by_group
-from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive, by_subject, laws_of, measured
+from streamer.privacy.distributions import (
+    AtLeastEntropy,
+    AtMostDistance,
+    Law,
+    Recursive,
+    by_subject,
+    law_held,
+    measured,
+)
 from streamer.table.arrays import Bools, Ints
 from streamer.table.codes import DistributionDemands, Diversity
 from streamer.table.microdata import IN_REFERENCE, INDIVIDUAL, NULL, Subject, codes_in_reference, nodes_above
@@ -149,8 +156,7 @@ class Model:
                 holds[owner[exceeds(count, size[owner], share)]] = False
             for law in (law for law in self.laws if law.subject == subject):
                 begins = np.searchsorted(owner, np.arange(n_groups + 1)).astype(np.int64)
-                laws = laws_of((law,), (subject,), int(size.max(initial=0)))
-                holds &= shortage_by_group(laws, 0, begins, pairs - owner * n_codes, count.astype(np.int64), size) == 0
+                holds &= law_held(law, begins, pairs - owner * n_codes, count.astype(np.int64), size)
         return holds
 
     def holds(self, subjects: Ints) -> bool:
@@ -180,18 +186,11 @@ class Model:
                     f" the largest share allowed is {float(share):g}"
                 )
             for law in (law for law in self.laws if law.subject == subject):
-                if not self._holds_of(law, count, n):
+                codes = np.flatnonzero(count).astype(np.int64)
+                if not law_held(law, np.array([0, len(codes)]), codes, count[codes].astype(np.int64), np.array([n]))[0]:
                     has, needs = measured(law, count)
                     return f"the {names[subject]} have {law.measure} {has:.3f}; allowed is {law.bound} {needs:g}"
         return ""
-
-    @staticmethod
-    def _holds_of(law: Law, count: Ints, n: int) -> bool:
-        """True if n rows, of which `count` have each code, hold a law."""
-        codes = np.flatnonzero(count).astype(np.int64)
-        laws = laws_of((law,), (law.subject,), n)
-        begins, sizes = np.array([0, len(codes)]), np.array([n])
-        return int(shortage_by_group(laws, 0, begins, codes, count[codes].astype(np.int64), sizes)[0]) == 0
 
 
 def exceeds(count: Any, size: Any, share: Any) -> Any:

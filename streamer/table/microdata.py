@@ -163,18 +163,26 @@ def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
 
 def with_references(microdata: Microdata) -> Microdata:
     """The table with its own distributions as the references that table.yaml leaves open."""
-    rows = []
-    for i, texts in enumerate(microdata.texts):
-        n = np.bincount(microdata.values[:, i], minlength=len(texts)).tolist()
-        rows.append({text: there for text, there in zip(texts, n, strict=True) if there})
-    table = compared_with(microdata.table, rows)
-    return microdata if table is microdata.table else replace(microdata, table=table, counted={})
+    if not _is_open(microdata.table):
+        return microdata
+    table = compared_with(microdata.table, [rows_by_text(microdata, i) for i in range(len(microdata.texts))])
+    return replace(microdata, table=table, counted={})
+
+
+def rows_by_text(microdata: Microdata, i: int) -> dict[bytes, int]:
+    """The rows of each JSON text of a kept column that is there."""
+    n = np.bincount(microdata.values[:, i], minlength=len(microdata.texts[i])).tolist()
+    return {text: there for text, there in zip(microdata.texts[i], n, strict=True) if there}
+
+
+def _is_open(table: Table) -> bool:
+    """True if table.yaml leaves a reference open."""
+    asked = [column.distribution for column in table.kept if column.distribution is not None]
+    return any(one.t is not None and one.reference is None for one in asked)
 
 
 def compared_with(table: Table, rows: Sequence[Mapping[bytes, int]]) -> Table:
     """The table with these rows, by JSON text, for each kept column as the references that table.yaml leaves open."""
-    if all(one.distribution is None or one.distribution.t is None or one.distribution.reference for one in table.kept):
-        return table
     kept = list(table.kept)
     for i, (column, asked) in enumerate((one, one.distribution) for one in table.kept):
         if asked is not None and asked.t is not None and asked.reference is None:

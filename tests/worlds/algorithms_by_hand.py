@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from streamer.kernels.distributions import PER_ROW, shortage_by_group
+from streamer.kernels.distributions import shortage_by_group, whole_rows
 from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.table.codes import CategoricalAttribute, NumericAttribute
@@ -52,7 +52,7 @@ def lacking(model: Model, subjects: np.ndarray) -> int:
         which, rows = np.unique(np.array(codes, dtype=np.int64), return_counts=True)
         laws = laws_of((law,), (law.subject,), n)
         short = shortage_by_group(laws, 0, np.array([0, len(which)]), which, rows, np.array([n]))
-        wanted.append(-(-int(short[0]) // PER_ROW))
+        wanted.append(whole_rows(int(short[0])))
     return max(wanted)
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import numpy as np
 import yaml
 
 from streamer.cli.support.options import command_named, reads_rows, rows_argument, table_option
-from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
+from streamer.cli.support.outputs import force_option, require_writable, text_option, words_beside
 from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.table.codes import counted_rows
 from streamer.table.encode import Encoder, without_absent_key
 from streamer.table.files import STDOUT, atomic_writer
-from streamer.table.microdata import Microdata, microdata_of_columns
+from streamer.table.microdata import Microdata, microdata_of_columns, rows_by_text
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 
@@ -24,15 +23,7 @@ from streamer.table.yaml.loading import load_table
 @rows_argument
 @table_option
 @click.option("--column", required=True, metavar="NAME", help="A sensitive column of table.yaml.")
-@click.option(
-    "-o",
-    "--out",
-    metavar="FILE|-",
-    type=OutputPath(".yaml", ".txt", stdout=True),
-    default=STDOUT,
-    show_default=True,
-    help="The file; -: standard output.",
-)
+@text_option(".yaml", ".txt")
 @force_option
 @reads_rows("data")
 def command(data: RowSource, table: Path, column: str, out: Path, force: bool) -> None:
@@ -59,7 +50,5 @@ def command(data: RowSource, table: Path, column: str, out: Path, force: bool) -
 def _rows_by_value(microdata: Microdata, column: str) -> dict[str, int]:
     """The most frequent value first; '' for nulls."""
     i = [one.name for one in microdata.table.kept].index(column)
-    n = np.bincount(microdata.values[:, i], minlength=len(microdata.texts[i])).tolist()
-    rows = {text: there for text, there in zip(microdata.texts[i], n, strict=True) if there}
-    counted = counted_rows(rows, microdata.table.counted_text)
+    counted = counted_rows(rows_by_text(microdata, i), microdata.table.counted_text)
     return {text or "": n for text, n in sorted(counted.items(), key=lambda one: (-one[1], one[0] or ""))}

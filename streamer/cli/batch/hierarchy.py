@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from streamer.cli.support.options import command_named, reads_rows, rows_argument
-from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
+from streamer.cli.support.outputs import force_option, require_writable, text_option, words_beside
 from streamer.cli.support.tables import plural, say
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import cell_text, is_scalar, read_decimal, source_cells
@@ -40,15 +40,7 @@ TAKEN = {"intervals": {"width", "fan"}, "order": {"fan", "values"}}
 @click.option("--width", metavar="NUMBER", help="Width of the first intervals.  [default: a round one]")
 @click.option("--fan", type=click.IntRange(min=2), help="How many intervals or neighbours are joined.  [default: 2]")
 @click.option("--values", metavar="A,B,...", help="The values in order, separated by commas.  [default: sorted]")
-@click.option(
-    "-o",
-    "--out",
-    metavar="FILE|-",
-    type=OutputPath(".csv", ".txt", stdout=True),
-    default=STDOUT,
-    show_default=True,
-    help="The file; -: standard output.",
-)
+@text_option(".csv", ".txt")
 @force_option
 @reads_rows("data")
 def command(

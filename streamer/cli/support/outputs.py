@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -19,6 +19,8 @@ from streamer.cli.support.tables import as_json
 from streamer.errors import UsageError
 from streamer.table.arrow_table import require
 from streamer.table.files import PARQUET, STDIN, STDOUT, is_stream
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 CSV = (".csv", ".csv.gz", ".txt")
 
@@ -48,6 +50,13 @@ class OutputPath(click.Path):
     def _fits(self, path: Path) -> bool:
         is_folder = self.folder and (not self.endings or not path.suffix or path.is_dir())
         return is_folder or is_stream(path) or path.name.lower().endswith(self.endings)
+
+
+def text_option(*endings: str) -> Callable[[F], F]:
+    """`-o` of a command that prints a text unless it names a file with one of these endings."""
+    how = OutputPath(*endings, stdout=True)
+    words = "The file; -: standard output."
+    return click.option("-o", "--out", metavar="FILE|-", type=how, default=STDOUT, show_default=True, help=words)
 
 
 def _either(names: Sequence[str]) -> str:

@@ -156,9 +156,9 @@ def laws_hold(s: Shard, g: int, without: int, extra: int, n_coming: int) -> bool
             if targets[i] == g:
                 n = count_code(demands, law, int(rows[coming[i]].values), n)
                 size += 1
-        lacks = shortage(demands.laws, law, demands.counts, demands.present, n, size)
+        short = shortage(demands.laws, law, demands.counts, demands.present, n, size)
         forget_codes(demands, n)
-        if lacks > 0:
+        if short > 0:
             return False
     return True
 
@@ -187,15 +187,15 @@ def mark_lawful(s: Shard, law: int, along: Any, n: int, first: int, last: int) -
     for at in range(1, last + 1):
         n_codes = count_code(demands, law, int(rows[along[at - 1]].values), n_codes)
         if at >= first and demands.fits[at] != 0:
-            lacks = shortage(demands.laws, law, demands.counts, demands.present, n_codes, at)
-            demands.fits[at] = 1 if lacks == 0 else 0
+            short = shortage(demands.laws, law, demands.counts, demands.present, n_codes, at)
+            demands.fits[at] = 1 if short == 0 else 0
     forget_codes(demands, n_codes)
     n_codes = 0
     for at in range(n - 1, first - 1, -1):
         n_codes = count_code(demands, law, int(rows[along[at]].values), n_codes)
         if at <= last and demands.fits[at] != 0:
-            lacks = shortage(demands.laws, law, demands.counts, demands.present, n_codes, n - at)
-            demands.fits[at] = 1 if lacks == 0 else 0
+            short = shortage(demands.laws, law, demands.counts, demands.present, n_codes, n - at)
+            demands.fits[at] = 1 if short == 0 else 0
     forget_codes(demands, n_codes)
 
 

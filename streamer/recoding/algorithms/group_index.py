@@ -433,7 +433,7 @@ def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, 
 
     Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more. Laws are asked.
     """
-    if task.rules.laws.kind.shape[0] > 0 and short_together(task, groups, counts, slot, -1, bundle) > 0:
+    if short_together(task, groups, counts, slot, -1, bundle) > 0:
         return False
     begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
     rows = groups.rows[slot] + end - begin

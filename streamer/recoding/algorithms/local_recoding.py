@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
-from streamer.kernels.distributions import PER_ROW
+from streamer.kernels.distributions import whole_rows
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for, short_of_laws
@@ -132,7 +132,7 @@ def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints
 def lack(rules: Rules, scratch: Scratch) -> int:
     """The least number of rows that the counted ones still need to hold."""
     lacks = rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
-    return max(lacks, -(-short_of_laws(rules, scratch) // PER_ROW)) if rules.laws.kind.shape[0] > 0 else lacks
+    return max(lacks, whole_rows(short_of_laws(rules, scratch)))
 
 
 @compiled

@@ -101,6 +101,7 @@ SEED_ROOM = 2
 """Seeded groups may come to this multiple of the fewest rows: sweeps cut them where that pays."""
 
 SEEDED_UP_TO = 2
+"""If segments have more than this multiple of the fewest rows, on average, no seeds are tried."""
 
 LEAVING = 4
 """Rows are left out in this number of turns: after the first, sweeps find groups for the others that need fewer."""
@@ -601,9 +602,12 @@ every one is swept that loses at most LITTLE_MORE times as much as the best. The
 the model counts values, seeds without room are a second start in tables that have room for fewer than FEW_GROUPS."""
 
 
-def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, Ints]:
-    """Groups seeded with rare values after exchanges; or the best segments after exchanges, if these lose far less."""
-    loss, segment = segmented(task, SHARPNESS[0])
+def exchanging(task: Task, segments: tuple[float, Ints], on_progress: OnProgress = unheard) -> tuple[float, Ints]:
+    """Groups seeded with rare values after exchanges; or the best segments after exchanges, if these lose far less.
+
+    segments: their loss, and each bundle's (m,).
+    """
+    loss, segment = segments
     lost, start = _seeds(task, FAR_MORE[0] * loss, part_of(on_progress, 0.1, 0.6))
     found = exchanged(task, start, int(start.max()) + 1, EXCHANGES, part_of(on_progress, 0.6, 0.8))
     if lost > FAR_MORE[0] * loss:
@@ -629,10 +633,10 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     beginning = part_of(options.on_progress, 0.0, BEGUN)
     if set(model.subjects) <= {INDIVIDUAL}:
         starts = _starts_of_rows(microdata, model, rows, task, beginning)
-    elif (start := _start_of_large_groups(microdata, model, rows, task, beginning)) is not None:
-        starts = [start]
+    elif _asks_for_large_groups(model, task, segments := segmented(task, SHARPNESS[0]), len(rows)):
+        starts = [_start_of_large_groups(microdata, model, rows, task, segments[1])]
     else:
-        starts = [exchanging(task, beginning)[1]]
+        starts = [exchanging(task, segments, beginning)[1]]
         if len(rows) < FEW_GROUPS * task.rows_min:
             tight = seeded(task)
             starts.append(exchanged(task, tight, int(tight.max()) + 1, EXCHANGES)[1])
@@ -708,19 +712,14 @@ def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, 
     return list({loss: qi_group for loss, qi_group in found[::-1] if loss <= LITTLE_MORE * least}.values())
 
 
-def _start_of_large_groups(
-    microdata: Microdata, model: Model, rows: Ints, task: Task, on_progress: OnProgress
-) -> Ints | None:
-    """Segments, or what `bottom-up` finds, after exchanges, (m,), if laws about distributions ask for large groups.
+def _asks_for_large_groups(model: Model, task: Task, segments: tuple[float, Ints], n_rows: int) -> bool:
+    """True if laws about distributions ask for groups of far more than the fewest rows; seeds then search in vain."""
+    kinds = any(not isinstance(law, Recursive) for law in model.laws)
+    return kinds and n_rows > SEEDED_UP_TO * task.rows_min * (int(segments[1].max()) + 1)
 
-    Seeds then search in vain. None: no law is of that kind, or segments have up to SEEDED_UP_TO times the fewest rows.
-    """
-    if all(isinstance(law, Recursive) for law in model.laws):
-        return None
-    _, segment = segmented(task, SHARPNESS[0])
-    if len(rows) <= SEEDED_UP_TO * task.rows_min * (int(segment.max()) + 1):
-        return None
-    on_progress(0.2)
+
+def _start_of_large_groups(microdata: Microdata, model: Model, rows: Ints, task: Task, segment: Ints) -> Ints:
+    """Segments (m,), or what `bottom-up` finds, after exchanges; rows: in the order of the bundles."""
     found = segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
     both = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in found)
     return min(both, key=lambda one: one[0])[1]

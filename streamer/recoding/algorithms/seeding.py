@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, ncp_term
-from streamer.kernels.distributions import PER_ROW
+from streamer.kernels.distributions import whole_rows
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
@@ -95,9 +95,7 @@ class _Merging(NamedTuple):
 def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
     """The least number of rows that a slot's group still needs to hold."""
     lacks = rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
-    if task.rules.laws.kind.shape[0] == 0:
-        return lacks
-    return max(lacks, -(-short_together(task, groups, counts, slot, -1, -1) // PER_ROW))
+    return max(lacks, whole_rows(short_together(task, groups, counts, slot, -1, -1)))
 
 
 def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
@@ -145,9 +143,7 @@ def _fit(
     if not strict:
         apart = _lacking(task, groups, counts, loaded) + _lacking(task, groups, counts, other)
         together = rows_lacking(rules, size, top, n_distinct)
-        if together < apart and rules.laws.kind.shape[0] > 0:
-            together = max(together, -(-short_together(task, groups, counts, loaded, other, -1) // PER_ROW))
-        return together < apart
+        return max(together, whole_rows(short_together(task, groups, counts, loaded, other, -1))) < apart
     free = max(task.rows_min - size, 0)
     for i in range(top.shape[0]):
         missing = rules.distinct[i] - n_distinct[i]
@@ -158,7 +154,7 @@ def _fit(
         most = max((size + free) * rules.numerator[i] // rules.denominator[i], wanted)
         if top[i] > most:
             return False
-    return rules.laws.kind.shape[0] == 0 or short_together(task, groups, counts, loaded, other, -1) <= short
+    return short_together(task, groups, counts, loaded, other, -1) <= short
 
 
 def _partner(
@@ -174,7 +170,7 @@ def _partner(
     stack, bounds = search
     visits_max = max(VISITS_MIN, min(VISITS_MAX, ROWS_COUNTED // rows))
     visits, n_codes = 0, -1  # -1: this slot is not loaded
-    short = short_together(task, groups, counts, slot, -1, -1) if task.rules.laws.kind.shape[0] > 0 else 0
+    short = short_together(task, groups, counts, slot, -1, -1)
     best, least, closest, closest_rise = -1, np.inf, -1, np.inf
     depth = begin_search(stack, w, slot)
     for i in range(depth):

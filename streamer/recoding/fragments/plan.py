@@ -145,6 +145,7 @@ class Planner:
     ) -> None:
         self._space, self._model, self._rows_max = space, model, rows_max
         self._subjects = [] if model is None else counted_values(model)
+        self._shown, self._names = None if model is None else shown_by_rows(model), dict.fromkeys(self._subjects, "")
         self._cut_before = np.zeros(space.d, dtype=np.int64)
         if elsewhere_than is not None:
             cut = elsewhere_than.attribute[elsewhere_than.attribute >= 0]
@@ -208,7 +209,7 @@ class Planner:
 
     def _holds(self, part: Counted, chosen: Bools) -> bool:
         """True if a part of a node holds the model, by its rows and values."""
-        if self._model is None:
+        if self._model is None or self._shown is None:
             return True
         rows = part.rows[chosen]
         size = int(rows.sum())
@@ -220,7 +221,7 @@ class Planner:
             if not subject.null_counts:
                 count[NULL] = 0
             counts.append(count)
-        return not shown_by_rows(self._model).shortfall_of_counts(size, counts, dict.fromkeys(self._subjects, ""))
+        return not self._shown.shortfall_of_counts(size, counts, self._names)
 
 
 def counted_values(model: Model) -> list[Subject]:

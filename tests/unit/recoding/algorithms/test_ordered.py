@@ -41,9 +41,11 @@ from streamer.recoding.algorithms.ordered import (
     ORDERED,
     SEGMENTED,
     SHARE_MIN,
+    SHARPNESS,
     best_segments,
     exchanging,
     pooled,
+    segmented,
     sweep,
     without_rare_leaves,
 )
@@ -497,7 +499,8 @@ def hardly_groupable() -> tuple[Microdata, Model]:
 def test_every_number_of_a_candidate_has_a_slot() -> None:
     """Uncompiled, an index that is too large is an error; compiled code would write after the end of its arrays."""
     data, halves = hardly_groupable()
-    _, qi_group = exchanging(task_of(data, halves)[1])
+    task = task_of(data, halves)[1]
+    _, qi_group = exchanging(task, segmented(task, SHARPNESS[0]))
     assert qi_group.max() >= len(data) // halves.rows_min
     said_uncompiled("run(ORDERED, *hardly_groupable())")
 
