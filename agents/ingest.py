@@ -334,7 +334,9 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             for shard in self.held:
                 if shard.tenure.is_owner and not shard.is_in(*AWAY):
                     done, facts = shard.metrics.done, shard.facts
-                    measured = Measured(facts.ncp, facts.ncp_fresh, done.counts.messages, done.published)
+                    measured = Measured(
+                        facts.ncp, facts.ncp_fresh, done.counts.messages, done.published, facts.withheld
+                    )
                     self._servers.lookups(shard.number).report_measured(measured)
 
     async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:

@@ -91,7 +91,7 @@ def courses(k: int, rows: int, events: int, settings: tuple[Setting, ...]) -> It
     for change in happening(pool, rows, events):
         engine.apply(change)
         changes += engine.drain().row_changes
-    live = engine.loss / engine.n_rows / table.space.d
+    live = engine.published.loss or 0.0
     first = drift.encoded(table, pool[:rows])
     began = [RowChange(key, None, row) for key, row in zip(first.source_keys, pool[:rows], strict=True)]
     for setting in settings:

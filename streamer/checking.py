@@ -32,7 +32,7 @@ from streamer.privacy.models import (
 )
 from streamer.progress import Stage, Stopwatch
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
-from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.contract import LEFT_OUT, Options
 from streamer.recoding.costs import costs as costs_of
 from streamer.recoding.report.cautions import Cautions, cautions
 from streamer.recoding.report.findings import findings
@@ -157,7 +157,9 @@ def try_data(
 
 def _cautions(table: Table, microdata: Microdata, left: pd.DataFrame) -> Cautions:
     """What would be said of these rows if they were published as a whole table."""
-    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model_of(table), Options(merge_equal_boxes=True))
+    recoding = run(
+        ALGORITHMS[DEFAULT_ALGORITHM], microdata, model_of(table), Options(merge_equal_boxes=True, too_wide=LEFT_OUT)
+    )
     found = findings(microdata, recoding, ROWS, table.named)
     return cautions(table, ROWS, found, data_warnings.stand_ins(table, left))
 
@@ -311,7 +313,11 @@ def _described(attribute: Attribute) -> dict[str, Any]:
     else:
         own = {"type": "integer" if attribute.integer else "decimal", "domain": list(attribute.domain)}
         own |= {"step": attribute.step, "grid": attribute.grid, "cells": attribute.n_cells}
-    return {**shared, **own, **nulls}
+    rules = {"weight": attribute.weight} if attribute.weight != 1 else {}
+    if attribute.coarsest is not None:
+        cells = " cells" * isinstance(attribute, TemporalAttribute)
+        rules |= {"coarsest": f"{attribute.coarsest}{cells}" if cells else attribute.coarsest}
+    return {**shared, **own, **rules, **nulls}
 
 
 def _described_kept(column: KeptColumn) -> dict[str, Any]:
@@ -340,8 +346,13 @@ def _example(table: Table) -> dict[str, Any]:
     row: dict[str, Any] = {QI_GROUP: "0-1"}
     for attribute in table.attributes:
         last = attribute.axis.n_cells - 1
-        wide = last if isinstance(attribute, CategoricalAttribute) else min(1, last)
-        row |= box_columns(attribute, 0, 0 if table.form == LOSSY_JOIN else wide)
+        if table.form == LOSSY_JOIN:
+            last = 0
+        elif isinstance(attribute, CategoricalAttribute):
+            last = _largest_node(attribute)
+        else:
+            last = min(1, last, attribute.cells_max - 1)
+        row |= box_columns(attribute, 0, last)
     if not table.live:
         box = {name: value for name, value in row.items() if name != QI_GROUP}
         return {"n": table.k, "box": box, "sensitive": [list(kept.values())] * table.k}
@@ -350,6 +361,12 @@ def _example(table: Table) -> dict[str, Any]:
     if table.form == GROUPS:
         return row | {SIZE: table.k, VALUES: [kept | {COUNT: table.k}]}
     return row | kept
+
+
+def _largest_node(attribute: CategoricalAttribute) -> int:
+    """The last leaf of the largest node over the first one that may be published."""
+    tree = attribute.hierarchy
+    return int(tree.node_hi[tree.levels[-1 if attribute.coarsest is None else attribute.coarsest, 0]])
 
 
 def _example_value(column: KeptColumn) -> object:
@@ -394,6 +411,11 @@ def lines_of(report: Mapping[str, Any]) -> Iterator[Shape]:
     for column in report["columns"]:
         if column.get("nulls_published") is not None:
             yield f"nulls of {column['name']} are published as {column['nulls_published']}"
+        if "weight" in column:
+            yield f"{column['name']} has the weight {column['weight']}"
+        if "coarsest" in column:
+            what = "above level" if "leaves" in column else "wider than"
+            yield f"{column['name']} is never published {what} {column['coarsest']}"
         if "published" in column and data is None:  # with data the cautions say it
             yield f"{column['name']} is published {column['published']}"
     yield f"privacy: every QI group has {report['model']}"

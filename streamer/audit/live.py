@@ -110,8 +110,7 @@ class LiveAudit(PlacedAudit):
     @property
     def loss(self) -> float | None:
         """The information loss of the table at the end, 0 to 1; None if it is empty."""
-        engine = self._source.behind.engine
-        return self._table.space.mean_loss(engine.loss, engine.n_rows - engine.n_pending)
+        return self._source.behind.engine.published.loss
 
     def _require_explained(self, release: FoldedRelease) -> None:
         self._source.behind.require_shard(release.shard, "--source")
@@ -150,6 +149,8 @@ class LiveAudit(PlacedAudit):
             seen = self._laws.qi_groups.get((shard, number))
             if not members:
                 self._members.pop(number, None)
+            elif seen is None and self._table.space.is_bounded:
+                members = frozenset()  # it is withheld
             groups[number] = self._fact(members, seen.values if seen else (), f"{where}, {group_name((shard, number))}")
         self._add_release(groups, rebuilt)
         self._changed = set()

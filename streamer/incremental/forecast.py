@@ -334,7 +334,7 @@ class ShardTrial:
         costs = self.one_by_one(min(SINGLE_CHANGES, most), part_of(on_progress, 0.4, 0.8))
         together = self.together(min(CHANGES_TOGETHER, most), ChangeTally(), part_of(on_progress, 0.8, 1.0))
         engine = self._machine.engine
-        published = engine.n_rows - engine.n_pending
+        published = engine.published
         began = thread_time()
         loaded = self._loaded()
         takeover_seconds = thread_time() - began
@@ -342,8 +342,8 @@ class ShardTrial:
         return TriedShard(
             loaded.n_rows,
             len(self._changes.waiting),
-            published,
-            self._table.space.mean_loss(engine.loss, published),
+            published.rows,
+            published.loss,
             costs,
             together,
             sum(one.records[DEAD_LETTERS] for one in (*costs.values(), together)),

@@ -309,7 +309,7 @@ class Replay:
             events=total.counts.messages,
             **{name: n for name, n in msgspec.structs.asdict(total.counts).items() if name not in NOT_SAID},
             rows=engine.n_rows,
-            pending=engine.n_pending,
+            pending=engine.n_rows - engine.published.rows,
             qi_groups=engine.n_qi_groups,
             merges=total.merges,
             splits=total.splits,

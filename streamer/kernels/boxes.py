@@ -29,7 +29,9 @@ AXIS = np.dtype(
         ("codes_per_cell", "i8"),
         ("overlap", "i8"),
         ("end", "f8"),
-        ("width", "f8"),
+        ("width", "f8"),  # what loses 1: of the domain, over the weight
+        ("weight", "f8"),
+        ("cells_max", "i8"),
         ("unit", "f8"),
         ("first_leaf", "i8"),  # where its leaves begin in `leaves_over` and `node_over`; NONE for a number
         ("n_leaves", "i8"),
@@ -53,16 +55,10 @@ class Geometry(NamedTuple):
     node_ends: Any  # (nodes, 2) int32: first and last leaf
 
 
-def pair_ncp(tree: Hierarchy, leaves: Ints) -> Floats:
-    """NCP of the smallest node over each of the leaves and the next."""
-    node = tree.cover_many(leaves, leaves + 1)
-    return (tree.node_hi[node] - tree.node_lo[node] + 1) / tree.n_leaves
+def geometry(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] | None = None) -> Geometry:
+    """The quasi-identifiers as arrays.
 
-
-def geometry(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] = pair_ncp) -> Geometry:
-    """The quasi-identifiers as arrays, with the loss of the smallest node over each leaf and the next.
-
-    A node's loss is no less than its parts'.
+    pair_loss: of the smallest node over each leaf and the next, 0 to 1; a node's is no less than its parts'. None: NCP.
     """
     axes = records(space.d, AXIS)
     leaves = [0 if axis.hierarchy is None else axis.hierarchy.n_leaves for axis in space.axes]
@@ -73,7 +69,8 @@ def geometry(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] = pair
     node_over = np.zeros_like(leaves_over)
     node_ends = np.zeros((max(1, sum(nodes)), 2), dtype=np.int32)
     axes.codes_per_cell, axes.overlap, axes.end = space.codes_per_cell, space.overlap, space.end
-    axes.width, axes.unit, axes.first_leaf = space.width, space.unit_codes, NO_LEAVES
+    axes.width, axes.weight, axes.cells_max = space.width, space.weight, space.cells_max
+    axes.unit, axes.first_leaf = space.unit_codes, NO_LEAVES
     for j, tree in space.trees:
         first, first_node = sum(leaves[:j]), sum(nodes[:j])
         axes.first_leaf[j], axes.n_leaves[j], axes.first_node[j] = first, tree.n_leaves, first_node
@@ -82,8 +79,10 @@ def geometry(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] = pair
         node = tree.cover_many(pairs, pairs + 1)
         own = slice(first, first + tree.n_leaves)
         loss, over, numbers = loss_over[:, own], leaves_over[:, own], node_over[:, own]
-        loss[0, :-1] = pair_loss(tree, pairs)
         over[0, :-1], numbers[0, :-1] = tree.node_hi[node] - tree.node_lo[node] + 1, node + first_node
+        loss[0, :-1] = over[0, :-1] / space.width[j] if pair_loss is None else pair_loss(tree, pairs) * space.weight[j]
+        for _, largest in (one for one in space.nodes_max if one[0] == j):
+            loss[0, :-1] += space.too_wide_ncp * (largest[:-1] != largest[1:])
         for i in range(1, len(leaves_over)):
             reach = 1 << (i - 1)
             loss[i], over[i], numbers[i] = loss[i - 1], over[i - 1], numbers[i - 1]
@@ -131,11 +130,22 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
     """NCP of attribute j over the smallest publishable run around the cells lo..hi."""
     at = space.axes[j].first_leaf
     if at < 0:
-        return (last_edge(space, j, hi) - first_edge(space, j, lo)) / space.axes[j].width
+        too_wide = float(space.axes.shape[0]) if hi - lo >= space.axes[j].cells_max else 0.0
+        return (last_edge(space, j, hi) - first_edge(space, j, lo)) / space.axes[j].width + too_wide
     if lo == hi:
         return 0.0
     i = space.power[hi - lo]
     return max(space.loss_over[i, at + lo], space.loss_over[i, at + hi - (1 << i)])
+
+
+ROUNDED = 1.0 + 1e-9
+"""Above the rounding of the loss of a whole domain."""
+
+
+@inlined
+def exceeds_weight(space: Geometry, j: int, term: float) -> bool:
+    """True for the NCP of a run of attribute j that `coarsest` forbids."""
+    return bool(term > ROUNDED * space.axes[j].weight)
 
 
 @inlined

@@ -24,7 +24,7 @@ from streamer.recoding.algorithms.catalog import (
     require_possible,
     run,
 )
-from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.algorithms.contract import LEFT_OUT, Algorithm, Options
 from streamer.recoding.frame import checked_options, with_k
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.shown import Grid, Shape, Shown, figure, plural
@@ -111,9 +111,9 @@ def compared(
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:
-    """The options, without those that the algorithm does not know."""
+    """The options, without those that the algorithm does not know; rows that `coarsest` leaves out are counted."""
     suppression, refine = options.suppression * algorithm.suppresses, options.refine * algorithm.refines
-    return replace(options, suppression=suppression, refine=refine)
+    return replace(options, suppression=suppression, refine=refine, too_wide=LEFT_OUT)
 
 
 def lines_of(report: Mapping[str, Any]) -> Iterator[Shape]:

@@ -16,7 +16,7 @@ import numpy as np
 from streamer.privacy.models import model_of, subject_names
 from streamer.progress import OnProgress
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, run
-from streamer.recoding.algorithms.contract import Options, Recoding
+from streamer.recoding.algorithms.contract import LEFT_OUT, Options, Recoding
 from streamer.recoding.metrics.utility import gcp, ncp, ncp_by_attribute
 from streamer.table.arrays import Ints
 from streamer.table.codes import (
@@ -62,7 +62,12 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks) + 1):
         data = with_grid(microdata, j, grid)
-        answer = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table), Options(merge_equal_boxes=True))
+        answer = run(
+            ALGORITHMS[DEFAULT_ALGORITHM],
+            data,
+            model_of(data.table),
+            Options(merge_equal_boxes=True, too_wide=LEFT_OUT),
+        )
         facts = _facts(data, answer)
         by_grid.setdefault(j, []).append({"grid": grid.text if isinstance(grid, Span) else grid, **facts})
         on_progress(done / work)
@@ -170,13 +175,16 @@ def _cost_of_k(microdata: Microdata, k: int) -> tuple[dict[str, Any], Recoding |
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
-    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model, Options(merge_equal_boxes=True))
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model, Options(merge_equal_boxes=True, too_wide=LEFT_OUT))
     return {"k": k, **_facts(data, recoding)}, recoding
 
 
 def _without_some(microdata: Microdata, k: int) -> dict[str, Any]:
     """The loss of the other rows if a share of SUPPRESSION is left out, and how many rows that is."""
-    data, fewer = replace(microdata, table=replace(microdata.table, k=k)), Options(suppression=SUPPRESSION)
+    data, fewer = (
+        replace(microdata, table=replace(microdata.table, k=k)),
+        Options(suppression=SUPPRESSION, too_wide=LEFT_OUT),
+    )
     recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table), fewer)
     return {"gcp": gcp(data, recoding), "suppressed": recoding.n_suppressed}
 

@@ -329,19 +329,25 @@ class Table:
             if isinstance(a, TemporalAttribute):
                 span, clock = a.calendar, a.calendar.clock.name
                 ends = " ends" * a.ends_take_all
-                yield f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}{ends}"
+                yield f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}{ends}{_ruled(a)}"
             elif isinstance(a, NumericAttribute):
                 more = "" if a.width is None else f" width {a.width}"  # a table without has the hash that it had
-                more += " ends" * a.ends_take_all
+                more += " ends" * a.ends_take_all + _ruled(a)
                 yield f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}{more}"
             else:
-                yield f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code} {a.other_code}"
+                yield f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code} {a.other_code}{_ruled(a)}"
         for c in self.kept:
             yield _text_of(c)
             if c.disguise is not None:
                 yield f"{c.disguise.fingerprint} {_text_of(c.source)}"
         for text in self.source_texts:  # decides what texts mean
             yield f"texts {text.column} {text.na} {text.written}"
+
+
+def _ruled(attribute: Attribute) -> str:
+    """Its weight and bound; a table without them has the hash that it had before."""
+    weight = "" if attribute.weight == 1 else f" weight {attribute.weight}"
+    return weight + ("" if attribute.coarsest is None else f" coarsest {attribute.coarsest}")
 
 
 def _text_of(column: KeptColumn) -> str:

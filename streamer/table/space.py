@@ -9,6 +9,9 @@ The rules of this file
   computations of one figure agree to the last bit, whatever the shape of the arrays. (`in_order` guarantees the order;
   `ndarray.sum` does not.)
 * Containment is decided by cells and leaves, never by a similarity.
+* Weights have the mean 1, so a table loses between 0 and 1. A box that `coarsest` forbids is *too wide*: in each such
+  attribute it loses as much as everything else can, on top of its width. So algorithms make one only if they must, a
+  loss still grows with every attribute of the box, and what widens a box costs at least the width that it adds.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import fsum
 
 import numpy as np
 
@@ -31,6 +35,9 @@ CODES_MAX = 1 << 62
 CELLS_MAX = (1 << 31) - 1
 """The most cells of one column: a shard's table has them as int32, and counts one beyond the last."""
 
+NO_BOUND = CODES_MAX
+"""More cells than any column has."""
+
 UNIT_SHARE = Decimal("0.2")
 """The length that counts as 1 in QGSSD by default: this share of the domain, or of the leaves."""
 
@@ -45,6 +52,9 @@ class Axis:
     width_codes: float  # of the whole domain; all leaves
     unit_codes: float  # the length that counts as 1 in QGSSD
     hierarchy: Hierarchy | None
+    weight: float = 1.0  # of its loss and similarity beside those of other attributes
+    cells_max: int = NO_BOUND  # the most cells of a published interval
+    level_max: int | None = None  # the highest level of a published node, from the leaf
 
 
 def in_order(terms: Floats) -> Floats:
@@ -55,12 +65,23 @@ def in_order(terms: Floats) -> Floats:
 class Space:
     """d quasi-identifiers as one space; methods take any number of leading axes, (..., d)."""
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
+    def __init__(self, axes: Sequence[Axis], weight: Floats | None = None, too_wide_ncp: float | None = None) -> None:
         self.axes = tuple(axes)
         self.d = len(self.axes)
+        stated = np.array([axis.weight for axis in axes])
+        self.weight: Floats = stated * (self.d / (fsum(stated) or 1.0)) if weight is None else weight
+        self.too_wide_ncp = float(self.d) if too_wide_ncp is None else too_wide_ncp
+        self.cells_max: Ints = np.array([axis.cells_max for axis in axes], dtype=np.int64)
+        self.nodes_max: tuple[tuple[int, Ints], ...] = tuple(  # by leaf the largest node that may be published
+            (j, axis.hierarchy.levels[axis.level_max])
+            for j, axis in enumerate(axes)
+            if axis.hierarchy is not None and axis.level_max is not None
+        )
+        self._most = self.cells_max.tolist(), [(j, nodes.tolist()) for j, nodes in self.nodes_max]
         self.codes_per_cell: Ints = np.array([axis.codes_per_cell for axis in axes], dtype=np.int64)
         self.is_cell_by_cell = bool((self.codes_per_cell == 1).all())
         self.n_cells: Ints = np.array([axis.n_cells for axis in axes], dtype=np.int64)
+        self.is_bounded = bool(self.nodes_max) or bool((self.cells_max < self.n_cells).any())
         self.unit_codes: Floats = np.array([axis.unit_codes for axis in axes])
         self.trees: tuple[tuple[int, Hierarchy], ...] = tuple(
             (j, axis.hierarchy) for j, axis in enumerate(axes) if axis.hierarchy is not None
@@ -69,7 +90,8 @@ class Space:
         self.overlap: Ints = np.array([int(axis.closed) for axis in axes], dtype=np.int64)
         self.end: Floats = np.array([axis.width_codes for axis in axes])
         width = np.array([axis.width_codes for axis in axes])
-        self.width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss
+        self.domain: Floats = np.where(width > 0, width, np.inf)  # its width; infinite for one value: no loss
+        self.width: Floats = self.domain / self.weight  # what loses 1
 
     def cells(self, codes: Ints) -> Ints:
         """Codes -> cells of the grid; the same array if each code is a cell."""
@@ -105,9 +127,9 @@ class Space:
         return (first + last) / 2
 
     def ncp(self, lo: Ints, hi: Ints) -> Floats:
-        """Normalized certainty penalty of boxes, 0..d: sum over attributes of width / domain width.
+        """Normalized certainty penalty of boxes, 0..d: sum over attributes of weight x width / domain width.
 
-        For a category: the node's leaves / all leaves, 0 for a single leaf.
+        For a category: the node's leaves / all leaves, 0 for a single leaf. More for a box that is too wide.
         """
         return in_order(self.ncp_terms(lo, hi))
 
@@ -134,6 +156,36 @@ class Space:
 
     def ncp_terms(self, lo: Ints, hi: Ints) -> Floats:
         """The attributes' terms of `ncp`, (..., d)."""
+        terms = self._widths(lo, hi) / self.width
+        return terms + self.too_wide_ncp * self._too_wide_terms(lo, hi) if self.is_bounded else terms
+
+    def shares(self, lo: Ints, hi: Ints) -> Floats:
+        """By attribute the share of the domain that boxes publish, (..., d), 0 to 1: `ncp_terms` without weights."""
+        return self._widths(lo, hi) / self.domain
+
+    def _widths(self, lo: Ints, hi: Ints) -> Floats:
+        """The widths of boxes in codes; of a category its leaves, 0 for a single one."""
         first, last = self.edges(lo, hi)
         span = last - first
-        return (span + (self.is_category & (span > 0))) / self.width
+        return np.asarray(span + (self.is_category & (span > 0)))
+
+    def too_wide(self, lo: Ints, hi: Ints) -> Bools:
+        """True for boxes (..., d) that `coarsest` forbids; (...)."""
+        return np.asarray(self._too_wide_terms(lo, hi).any(axis=-1))
+
+    def forbids(self, lo: Sequence[int], hi: Sequence[int]) -> bool:
+        """The same of one box; quicker."""
+        cells_max, nodes_max = self._most
+        if any(last - first >= most for first, last, most in zip(lo, hi, cells_max, strict=True)):
+            return True
+        return any(nodes[lo[j]] != nodes[hi[j]] for j, nodes in nodes_max)
+
+    def _too_wide_terms(self, lo: Ints, hi: Ints) -> Bools:
+        wide = np.asarray(hi - lo >= self.cells_max)
+        for j, nodes in self.nodes_max:
+            wide[..., j] = nodes[lo[..., j]] != nodes[hi[..., j]]
+        return wide
+
+    def of_one(self, j: int) -> Space:
+        """The attribute j alone, with the loss that it has here."""
+        return Space(self.axes[j : j + 1], self.weight[j : j + 1], self.too_wide_ncp)

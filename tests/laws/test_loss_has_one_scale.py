@@ -41,7 +41,8 @@ def mean_width(shard: RebuiltShard, state: State) -> float:
 def test_a_live_table_groups_a_trial_and_a_rebuild_say_the_loss_that_anonymize_would() -> None:
     shard, state = peopled()
     table, expected = shard.table, mean_width(shard, state)
-    assert 0 < expected < 0.5 < shard.shard.machine.engine.loss / 150, "a sum, which would be seen"
+    assert 0 < expected < 0.5 < expected * table.space.d, "a sum would be seen"
+    assert shard.shard.machine.engine.published.loss == pytest.approx(expected)
     assert shard.facts.ncp == pytest.approx(expected)
     by_group = [groups.group_described(table, 0, *one, raw=False) for one in dict(state.kept.qi_groups).items()]
     assert sum(one["size"] * one["ncp"] for one in by_group) / 150 == pytest.approx(expected)

@@ -159,6 +159,7 @@ class Life:
         rows = pd.read_csv(PATIENTS / "rows.csv")
         icd10 = [("J45.0", "J45.9", "I10.1")[i % 3] for i in range(len(rows))]
         rows.assign(icd10=icd10, pain="mild").to_csv(folder / "rows.csv", index=False)
+        (folder / "values.txt").write_text("4711\n4712\n", "utf-8")
         pd.read_csv(PATIENTS / "rows.csv").to_parquet(folder / "source.parquet", index=False)
         shutil.copy(PATIENTS / "events.jsonl", folder)
 

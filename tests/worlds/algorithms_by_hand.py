@@ -20,7 +20,6 @@ from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import NULL, Microdata
 from streamer.table.schema import Table
-from streamer.table.space import Space
 from worlds.microdata import TEXTS, assert_holds, people
 
 
@@ -171,7 +170,7 @@ def said_at(data: Microdata, j: int, level: int, row: int) -> tuple[int, int]:
 
 def fall_of_ncp(data: Microdata, j: int, level: int, row: int) -> float:
     """By how much a row's NCP falls when attribute j goes one level down from `level`."""
-    axis = Space([data.table.attributes[j].axis])
+    axis = data.space.of_one(j)
     above, below = (axis.ncp(*np.array(said_at(data, j, at, row)).reshape(2, 1, 1))[0] for at in (level, level - 1))
     return float(above - below)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from streamer.incremental.core.scores import set_shape
 from streamer.incremental.core.tree import resized
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.space import FINENESS, Axis, Space
+from streamer.table.space import FINENESS, NO_BOUND, Axis, Space
 from worlds.native import compiled_now
 from worlds.twin import Scan
 
@@ -52,6 +53,11 @@ def decimal_axis(cells: float, unit: float = FINENESS / 2) -> Axis:
     return Axis(FINENESS, int(np.ceil(cells)), False, cells * FINENESS, unit, None)
 
 
+def ruled(axis: Axis, weight: float, cells_max: int = NO_BOUND, level_max: int | None = None) -> Axis:
+    """The axis with a weight, and the widest that may be published."""
+    return replace(axis, weight=weight, cells_max=cells_max, level_max=level_max)
+
+
 def tree_axis(tree: Hierarchy, unit: float = 1.0) -> Axis:
     return Axis(1, tree.n_leaves, True, float(tree.n_leaves), unit, tree)
 
@@ -64,6 +70,14 @@ SPACES = {
     "numbers": Space([number_axis(1, 5), number_axis(3, 4, cut=2, unit=2.5)]),
     "categories": Space([tree_axis(FLAT), tree_axis(DEEP, 2.0), tree_axis(SINGLE)]),
     "mixed": Space([tree_axis(DEEP), number_axis(2, 3), tree_axis(FLAT, 0.6), decimal_axis(2.5), number_axis(1, 2)]),
+    "weighted": Space([ruled(tree_axis(DEEP), 0.3), ruled(number_axis(2, 3), 7.0), decimal_axis(2.5)]),
+    "bounded": Space(
+        [
+            ruled(tree_axis(DEEP), 0.7, level_max=1),
+            ruled(number_axis(1, 5), 1.3, 3),
+            ruled(decimal_axis(10 / 3), 1.0, 1),
+        ]
+    ),
 }
 
 

@@ -27,7 +27,7 @@ from streamer.privacy.models import (
     r_k,
 )
 from streamer.recoding.algorithms.catalog import objections, run
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.contract import LEFT_OUT, LIMITED, PLAIN, Algorithm, Options, Recoding, local_recoding
 from streamer.table.codes import (
     HIERARCHICAL,
     Attribute,
@@ -73,6 +73,8 @@ TABLES = {
     "coarse number and category": people(AGE, CITY),
     "decimal, number, category": people(BMI, YEARS, CITY),
     "individuals": people(AGE, CITY, individual=True),
+    "weights": people(replace(AGE, weight=Decimal(3)), replace(CITY, weight=Decimal("0.25")), YEARS),
+    "bounds": people(replace(YEARS, coarsest=Decimal(4)), replace(CITY, coarsest=2, weight=Decimal(2))),
     "a domain of one value": people(YEARS, CategoricalAttribute("all", Hierarchy.from_rows([["x"]]), YEARS.unit)),
 }
 
@@ -127,7 +129,12 @@ def microdata(draw: st.DrawFn, small: Table, max_rows: int = 40) -> Microdata:
 
 
 def holding(algorithm: Algorithm, data: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
-    """The algorithm's answer, checked by `run`; the example is skipped where nothing could hold."""
+    """The algorithm's answer, checked by `run`; the example is skipped where nothing could hold.
+
+    What a bounded table cannot publish is left out, however much it is, unless the options say otherwise.
+    """
+    if data.table.space.is_bounded and options.too_wide == LIMITED:
+        options = replace(options, too_wide=LEFT_OUT)
     assume(not objections(algorithm, data.table, model, options))
     assume(model.holds(data.subjects(model.subjects)))
     return run(algorithm, data, model, options)
@@ -137,7 +144,7 @@ def assert_laws(algorithm: Algorithm, data: Microdata, model: Model, options: Op
     """Every law of a recoding, found by plain loops over rows; returns the recoding."""
     recoding = holding(algorithm, data, model, options)
     suppressed = [i for i, group in enumerate(recoding.qi_group.tolist()) if group < 0]
-    assert len(suppressed) <= Fraction(str(options.suppression)) * len(data)
+    assert data.table.space.is_bounded or len(suppressed) <= Fraction(str(options.suppression)) * len(data)
     subjects = data.subjects(model.subjects)
     for group in range(recoding.n_groups):
         members = [i for i, g in enumerate(recoding.qi_group.tolist()) if g == group]
@@ -164,13 +171,18 @@ def assert_holds(model: Model, subjects: list[list[int]]) -> None:
 
 
 def assert_publishable(data: Microdata, recoding: Recoding) -> None:
-    """Boxes are on the grid, inside the domain, and categories are nodes."""
+    """Boxes are on the grid, inside the domain, and categories are nodes; none is wider than `coarsest` allows."""
     for j, attribute in enumerate(data.table.attributes):
         for lo, hi in zip(recoding.lo[:, j].tolist(), recoding.hi[:, j].tolist(), strict=True):
             if isinstance(attribute, CategoricalAttribute):
                 assert attribute.hierarchy.label(lo, hi)
-            else:
-                assert 0 <= lo <= hi < attribute.n_cells
+                levels = attribute.hierarchy.levels
+                assert attribute.coarsest is None or len({*levels[attribute.coarsest, lo : hi + 1].tolist()}) == 1
+                continue
+            assert 0 <= lo <= hi < attribute.n_cells
+            if isinstance(attribute, NumericAttribute):
+                first, last = attribute.interval(lo, hi)
+                assert attribute.coarsest is None or last - first <= attribute.coarsest
 
 
 def canonical_form(data: Microdata) -> Microdata:
@@ -231,6 +243,11 @@ def data_of(table: Table, codes: npt.ArrayLike) -> Microdata:
     """Rows by their codes; all have one sensitive value."""
     rows = np.array(codes, dtype=np.int64)
     return Microdata(table, rows, None, np.zeros((len(rows), 1), dtype=np.int64), TEXTS)
+
+
+def narrow(data: Microdata, groups: list[list[int]]) -> list[list[int]]:
+    """The groups of rows whose boxes `coarsest` does not forbid."""
+    return [rows for rows in groups if not data.space.too_wide(*data.space.box_of_cells(data.cells[rows]))]
 
 
 def groups_of(recoding: Recoding) -> list[list[int]]:

@@ -82,6 +82,13 @@ TABLES = {
     "repair": table(YEARS, CITY, k=2, repair=Repair(price=0.05)),
     "repair for a share of the loss": table(BMI, YEARS, CITY, k=3, repair=Repair(share=0.02)),
     "repair, individuals, no recut": table(YEARS, CITY, k=2, individual="ssn", recut=False, repair=Repair(share=0.3)),
+    "weights": table(replace(AGE, weight=Decimal(3)), replace(CITY, weight=Decimal("0.5")), k=2),
+    "bounds, repair": table(
+        replace(YEARS, coarsest=Decimal(4)),
+        replace(CITY, coarsest=2, weight=Decimal(2)),
+        k=2,
+        repair=Repair(share=0.02),
+    ),
 }
 
 

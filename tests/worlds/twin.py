@@ -62,7 +62,7 @@ class Scan:
     """Definitions 6 and 7 of Song et al. 2009 and the tie rule, by a look at every QI group."""
 
     def __init__(self, space: Space) -> None:
-        self.axes = space.axes
+        self.axes, self.weights = space.axes, space.weight.tolist()
         self.rounds = not all(float(end).is_integer() for end in space.end)
         self.groups: dict[int, Any] = {}
         """By number: first cells, last cells, size."""
@@ -105,15 +105,23 @@ class Scan:
         last = (hi + 1) * axis.codes_per_cell - axis.closed
         return float(lo * axis.codes_per_cell), min(float(last), axis.width_codes)
 
+    def too_wide(self, j: int, lo: int, hi: int) -> bool:
+        """Whether `coarsest` forbids it: too many cells, or leaves of two nodes of the highest level."""
+        axis = self.axes[j]
+        if axis.hierarchy is None or axis.level_max is None:
+            return hi - lo + 1 > axis.cells_max
+        return len(set(axis.hierarchy.levels[axis.level_max, lo : hi + 1].tolist())) > 1
+
     def ncp(self, box: Box) -> float:
         total = 0.0
         for j, (lo, hi) in enumerate(box):
-            width = self.axes[j].width_codes
+            width = self.axes[j].width_codes / self.weights[j]
             if self.axes[j].hierarchy is not None:
-                total += 0.0 if lo == hi else (hi - lo + 1) / width
+                term = 0.0 if lo == hi else (hi - lo + 1) / width
             else:
                 first, last = self.edges(j, lo, hi)
-                total += (last - first) / width if width else 0.0
+                term = (last - first) / width if width else 0.0
+            total += term + len(self.axes) if self.too_wide(j, lo, hi) else term
         return total
 
     def t_qgssd(self, cells: Sequence[int], number: int) -> float:
@@ -121,22 +129,23 @@ class Scan:
         total = 0.0
         for j, ((lo, hi), cell) in enumerate(zip(self.place(number)[0], cells, strict=True)):
             if lo <= cell <= hi:
-                total += 1.0
+                total += self.weights[j]
             elif self.axes[j].hierarchy is not None:
                 wide = self.cover(j, min(lo, cell), max(hi, cell))
-                total += (hi - lo + 1) / (wide[1] - wide[0] + 1)
+                total += self.weights[j] * ((hi - lo + 1) / (wide[1] - wide[0] + 1))
             else:
                 first, last = self.edges(j, lo, hi)
                 center = (first + last) / 2
                 half = max(last - center, center - first, 0.5)
-                total += half / abs(sum(self.edges(j, cell, cell)) / 2 - center)
+                total += self.weights[j] * (half / abs(sum(self.edges(j, cell, cell)) / 2 - center))
         return total
 
     def adds(self, one: int, other: int) -> float:
         """What another QI group adds to one: widths of a box around both, less half its own, in domains."""
         total, sides = 0.0, zip(self.place(one)[0], self.place(other)[0], strict=True)
         for j, ((lo1, hi1), (lo2, hi2)) in enumerate(sides):
-            per = 1 / self.axes[j].width_codes if self.axes[j].width_codes else 0.0
+            width = self.axes[j].width_codes / self.weights[j]
+            per = 1 / width if width else 0.0
             if self.axes[j].hierarchy is not None:
                 wide = self.cover(j, min(lo1, lo2), max(hi1, hi2))
                 total += (wide[1] - wide[0] + 1 - 0.5 * (hi2 - lo2 + 1)) * per
@@ -173,7 +182,7 @@ class Scan:
                 apart = (wide[1] - wide[0] + 1) - ((hi1 - lo1 + 1) + (hi2 - lo2 + 1)) / 2
             else:
                 apart = abs(sum(self.edges(j, lo1, hi1)) / 2 - sum(self.edges(j, lo2, hi2)) / 2)
-            total += 1 / max(apart / self.axes[j].unit_codes, 0.5)
+            total += self.weights[j] * (1 / max(apart / self.axes[j].unit_codes, 0.5))
         return total
 
 

@@ -62,6 +62,11 @@ class GroupSeen(Protocol):
         """The broken laws of the form; most forms have none of their own."""
         return iter(())
 
+    @property
+    def box(self) -> tuple[Sequence[int], Sequence[int]] | None:
+        """Its first and last cells, (d,) each; None for a form that publishes no box."""
+        return None
+
     def misplaced(self, cells: Ints) -> int | None:
         """The number of an attribute in which the group's rows, with cells (n, d), cannot be; None: they can."""
 
@@ -156,6 +161,11 @@ class RowsSeen(GroupSeen):
                 differ = (j for j in range(len(names)) if (row.lo[j], row.hi[j]) != (first.lo[j], first.hi[j]))
                 yield "one box", f"its rows differ in column {names[next(differ)]}"
 
+    @property
+    def box(self) -> tuple[Sequence[int], Sequence[int]]:
+        first = next(iter(self.slots.values()))
+        return first.lo, first.hi
+
     def misplaced(self, cells: Ints) -> int | None:
         return _outside_box(next(iter(self.slots.values())), cells)
 
@@ -206,6 +216,10 @@ class MessageSeen(GroupSeen):
     def remove(self, key: Hashable) -> bool:
         found, self._message = self._message is not None, None
         return found
+
+    @property
+    def box(self) -> tuple[Sequence[int], Sequence[int]] | None:
+        return (self._message.lo, self._message.hi) if self._message else None
 
     def misplaced(self, cells: Ints) -> int | None:
         return _outside_box(self._message, cells) if self._message else 0

@@ -30,9 +30,11 @@ CHANGELOG_LAWS = {
     "form": "rows have the published columns; intervals are on the grid, labels are nodes of their hierarchy",
     "names": "a record is in the shard of its QI group, and key and row name the same one",
     "tombstones": "only what is published is removed",
-    "numbers": "numbers of QI groups grow, and the number of a group without rows never comes back",
+    "numbers": "numbers of QI groups grow, and the number of a group without rows never comes back, but for a group "
+    "that `coarsest` withheld",
     "slots": "the slots of a QI group are 0 to n - 1",
     "one box": "all rows of a QI group agree in every quasi-identifier",
+    "coarsest": "no box is wider than table.yaml allows",
     "two tables": "a QI group has cells and values, and not more different cells than rows",
     "size": "a QI group has at least k rows",
     "model": "a QI group holds the privacy model, as far as rows show it: l, beta, r and the rows that a share needs",
@@ -44,7 +46,8 @@ _OF_ONE_FORM = {"slots": ROWS, "one box": ROWS, "two tables": LOSSY_JOIN}
 
 def laws_of(table: Table) -> list[str]:
     """The laws for the table's form."""
-    return [law for law in CHANGELOG_LAWS if _OF_ONE_FORM.get(law, table.form) == table.form]
+    laws = [law for law in CHANGELOG_LAWS if _OF_ONE_FORM.get(law, table.form) == table.form]
+    return laws if table.space.is_bounded else [law for law in laws if law != "coarsest"]
 
 
 class LiveRecord(NamedTuple):
@@ -193,7 +196,7 @@ class ChangelogLaws:
                 raise violation("tombstones", subject, "it removes what is not published")
             return item.qi_group
         if seen is None:
-            if item.qi_group[1] <= highest:
+            if item.qi_group[1] <= highest and not self._table.space.is_bounded:
                 raise violation("numbers", subject, f"a new QI group must have a number above {highest}")
             seen = self.qi_groups[item.qi_group] = self._form.new()
         self._put(seen, item, value, subject)
@@ -218,6 +221,8 @@ class ChangelogLaws:
             raise violation("size", subject, f"rows published: {len(values)}, k = {self._table.k}")
         for law, what in seen.faults():
             raise violation(law, subject, what)
+        if seen.box and self._table.space.forbids(*seen.box):
+            raise violation("coarsest", subject, "its box is wider than a column's `coarsest`")
         shortfall = self._model.shortfall(self._codes.of(values), self._names)
         if shortfall:
             raise violation("model", subject, shortfall)

@@ -2,11 +2,11 @@
 
 The rules of this file
 ----------------------
-* Terms are computed in float64, one division each, and summed in the order of the table, without tolerance. A pair of
-  groups, or a tuple and a group, always has the same score. Boxes are computed by the same operations in the same order
-  as in `streamer.table.space.Space`; a test compares them to the last bit.
+* Terms are computed in float64, one division each, times the attribute's weight, and summed in the order of the table,
+  without tolerance. A pair of groups, or a tuple and a group, always has the same score. Boxes are computed by the same
+  operations in the same order as in `streamer.table.space.Space`; a test compares them to the last bit.
 * Half the width of a number's box is at least half a code, the distance of two QI groups at least half a unit. A tuple
-  inside a box scores 1 along every attribute, up to a clipped edge.
+  inside a box scores its weight along every attribute, up to a clipped edge.
 * A bound is never below the score of any group below the child, to the last bit: every term rises exactly with what it
   bounds, and all are summed in one order. T-QGSSD of a number has another formula as its bound, half / (gap + half)
   over the hull. If sums of coordinates never round, that is exact, too; else it gets a margin far above its rounding.
@@ -152,21 +152,21 @@ def t_qgssd_of_children(s: Shard, node: int) -> None:
     for i in range(min(total.shape[0], FAN)):
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
-        lane, value = s.tree.lane[node, j], work.query_center[j]
+        lane, value, weight = s.tree.lane[node, j], work.query_center[j], s.space.axes[j].weight
         lo, hi, half, center = lane[HULL_LO], lane[HULL_HI], lane[HALF], lane[CENTER_LO]
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(work, j, lo, hi)
             for i in range(min(total.shape[0], FAN)):
-                total[i] += half[i] / max(over[i], half[i])
+                total[i] += weight * (half[i] / max(over[i], half[i]))
         elif leaf:
             for i in range(min(total.shape[0], FAN)):
                 width = half[i]
-                total[i] += width / max(abs(value - center[i]), width)
+                total[i] += weight * (width / max(abs(value - center[i]), width))
         else:
             for i in range(min(total.shape[0], FAN)):
                 width = half[i]
                 gap = max(max(lo[i] - value, value - hi[i]), 0.0)
-                total[i] += width / (gap + width)
+                total[i] += weight * (width / (gap + width))
     if not leaf and s.state[0].exact == 0:
         for i in range(min(total.shape[0], FAN)):
             total[i] *= MARGIN
@@ -181,18 +181,19 @@ def qgssd_of_children(s: Shard, node: int) -> None:
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
         lane, center, unit = s.tree.lane[node, j], work.query_center[j], s.space.axes[j].unit
+        weight = s.space.axes[j].weight
         if s.space.axes[j].first_leaf < 0:
             center_lo, center_hi = lane[CENTER_LO], lane[CENTER_HI]
             for i in range(min(total.shape[0], FAN)):
                 distance = max(center_lo[i] - center, center - center_hi[i])
-                total[i] += closeness(distance, unit)
+                total[i] += weight * closeness(distance, unit)
         else:
             half, own = lane[HALF], work.path[j, 0, LEAVES]
             cover_with_children(work, j, lane[HULL_LO], lane[HULL_HI])
             for i in range(min(total.shape[0], FAN)):
                 most = half[i]
                 leaves = max(over[i], most * of_groups)
-                total[i] += closeness(leaves - (own + min(most, leaves)) / 2, unit)
+                total[i] += weight * closeness(leaves - (own + min(most, leaves)) / 2, unit)
 
 
 @inlined
@@ -213,5 +214,5 @@ def qgssd_from(space: Geometry, groups: CoreGroups, g: int, h: int) -> float:
             other_lo, other_hi = int(groups.box[h, LO, j]), int(groups.box[h, HI, j])
             leaves = leaves_of_cover(space, j, min(lo, other_lo), max(hi, other_hi))
             distance = leaves - (hi - lo + other_hi - other_lo + 2) / 2
-        total += closeness(distance, space.axes[j].unit)
+        total += space.axes[j].weight * closeness(distance, space.axes[j].unit)
     return total

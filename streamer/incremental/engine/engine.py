@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,6 +159,17 @@ cut as soon as possible: then one group is cut in two.
 """
 
 
+class Published(NamedTuple):
+    """What readers have of a shard."""
+
+    rows: int
+    withheld: int  # rows of QI groups that are wider than `coarsest` allows
+    loss: float | None  # mean of the published rows (`Space.mean_loss`)
+
+
+NOTHING_PUBLISHED = Published(0, 0, None)
+
+
 class Engine:
     """The k-anonymous table of one shard, in memory.
 
@@ -237,10 +248,11 @@ class Engine:
         return self._core.field("n_groups")
 
     @property
-    def loss(self) -> float:
-        """NCP times rows, summed over the QI groups; looks at each once."""
+    def published(self) -> Published:
+        """What readers have; looks at each QI group once."""
         self.run()
-        return replacing.loss_of(self._core)
+        rows, ncp = replacing.published_by(self.table.space, self._core)
+        return Published(rows, self.n_rows - self.n_pending - rows, self.table.space.mean_loss(ncp, rows))
 
     @property
     def rows_published_max(self) -> int:

@@ -40,7 +40,7 @@ def t_qgssd_terms(space: Space, cells: Ints, lo: Ints, hi: Ints) -> Floats:
     for j, tree in space.trees:
         node = tree.cover_many(np.minimum(lo[:, j], cells[j]), np.maximum(hi[:, j], cells[j]))
         terms[:, j] = (hi[:, j] - lo[:, j] + 1) / (tree.node_hi[node] - tree.node_lo[node] + 1)
-    return terms
+    return np.asarray(space.weight * terms)
 
 
 def qgssd_terms(space: Space, own_lo: Ints, own_hi: Ints, lo: Ints, hi: Ints) -> Floats:
@@ -51,7 +51,7 @@ def qgssd_terms(space: Space, own_lo: Ints, own_hi: Ints, lo: Ints, hi: Ints) ->
         node = tree.cover_many(np.minimum(lo[:, j], own_lo[j]), np.maximum(hi[:, j], own_hi[j]))
         leaves = tree.node_hi[node] - tree.node_lo[node] + 1
         distance[:, j] = leaves - (hi[:, j] - lo[:, j] + own_hi[j] - own_lo[j] + 2) / 2
-    return np.asarray(1.0 / np.maximum(distance / space.unit_codes, HALF_UNIT))
+    return np.asarray(space.weight * (1.0 / np.maximum(distance / space.unit_codes, HALF_UNIT)))
 
 
 @dataclass(frozen=True, slots=True)

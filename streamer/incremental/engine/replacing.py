@@ -48,6 +48,7 @@ from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
+from streamer.table.space import Space
 
 
 @dataclass(frozen=True)
@@ -262,10 +263,16 @@ def boxes_of(core: CoreArrays) -> tuple[Ints, Ints, Ints, Ints]:
     return group["number"][indexes], lo, hi, group["members"][indexes].astype(np.int64)
 
 
-def loss_of(core: CoreArrays) -> float:
-    """NCP times rows, summed over all QI groups; pending rows have no loss yet."""
-    group = core.arrays.groups.group.view(np.ndarray)[: core.field("groups_used")]
-    return float((group["ncp"] * (group["members"] * group["alive"])).sum())
+def published_by(space: Space, core: CoreArrays) -> tuple[int, float]:
+    """The rows of all QI groups that are published, and their NCP, summed."""
+    used = core.field("groups_used")
+    group, box = core.arrays.groups.group.view(np.ndarray)[:used], core.arrays.groups.box[:used]
+    rows = group["members"] * group["alive"]
+    if space.is_bounded:
+        rows = np.where(
+            space.too_wide(box[:, LO] * group["alive"][:, None], box[:, HI] * group["alive"][:, None]), 0, rows
+        )
+    return int(rows.sum()), float((group["ncp"] * rows).sum())
 
 
 def region_of(table: Table, rows: Rows, core: CoreArrays, numbers: Sequence[int]) -> Region:

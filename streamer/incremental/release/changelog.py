@@ -3,6 +3,8 @@
 * The bytes are a function of the QI group's number, its box and its values: two diffs of the same groups are equal.
 * A diff is minimal: nothing that readers have is written again, and nothing is written twice. If the published rows
   stay the same, there is no record, although the digest may change: it covers slots, which only `form: rows` publishes.
+* A QI group that is wider than `coarsest` allows is withheld: readers do not get it, or it is removed, until it is
+  narrow enough. The digest covers it.
 * Each form (rows, groups, lossy join) has its writer. Digest, release, outbox and the reader's rule do not depend
   on it.
 """
@@ -160,6 +162,7 @@ class Changelog:
 
     def __init__(self, table: Table, shard: int) -> None:
         self._writer = WRITERS[table.form](table, shard) if table.live else None
+        self._space = table.space
 
     def diff(
         self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None
@@ -169,5 +172,10 @@ class Changelog:
         None: a QI group without published rows.
         """
         change = group_hash(qi_group, after) - group_hash(qi_group, before)
+        if self._space.is_bounded:
+            before, after = self._shown(before), self._shown(after)
         records = [] if self._writer is None else self._writer.records(qi_group, before, after)
         return records, change & DIGEST_MASK
+
+    def _shown(self, group: PublishedGroup | None) -> PublishedGroup | None:
+        return None if group is None or self._space.forbids(group.lo, group.hi) else group

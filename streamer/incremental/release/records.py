@@ -104,8 +104,8 @@ def _epoch_times(entries: Sequence[OutboxEntry]) -> Iterator[int]:
         raise LawViolated("records of an epoch without its end were to be published")
 
 
-# The digest of a table is the sum mod 2^64 of one hash per published QI group, of its number, box and values by slot.
-# It is the same in all forms, depends on no order, and is updated group by group.
+# The digest of a table is the sum mod 2^64 of one hash per QI group, withheld or not, of its number, box and values by
+# slot. It is the same in all forms, depends on no order, and is updated group by group.
 
 DIGEST_MASK = (1 << 64) - 1
 

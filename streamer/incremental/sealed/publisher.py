@@ -436,10 +436,14 @@ class Sealed:
         return np.array([*first.values()], np.int64)
 
     def _may_go(self, lo: Ints, hi: Ints, since: Sequence[int]) -> Iterator[bool]:
-        """True for each cohort that is narrow enough to be published, or of which a row has waited long enough."""
-        ncp, tau = self._table.space.ncp(lo, hi) / self._table.space.d, self.rules.tau
-        for width, came in zip(ncp.tolist(), since, strict=True):
-            yield tau is None or width <= tau or self.epoch - came + 1 >= self.rules.delta
+        """True for each cohort that is narrow enough to be published, or of which a row has waited long enough.
+
+        Never for one that is wider than `coarsest` allows.
+        """
+        space, tau = self._table.space, self.rules.tau
+        ncp, forbidden = space.ncp(lo, hi) / space.d, space.too_wide(lo, hi)
+        for width, wide, came in zip(ncp.tolist(), forbidden.tolist(), since, strict=True):
+            yield not wide and (tau is None or width <= tau or self.epoch - came + 1 >= self.rules.delta)
 
     def _published(self, places: Sequence[int], box: msgspec.Raw) -> Add:
         name, n = self._chance(), len(places)

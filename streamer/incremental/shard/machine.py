@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental import remedies
-from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.engine import NOTHING_PUBLISHED, Engine
 from streamer.incremental.events import changes
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
@@ -91,7 +91,7 @@ class Machine:
         self._taken = TakeOver(ready.Assigned())
         self._work = UnderWay()
         self._loaded: Loaded | None = None
-        self._summed_up: tuple[float, float | None] = -NCP_SECONDS, None  # when, and the mean loss then
+        self._summed_up = -NCP_SECONDS, NOTHING_PUBLISHED  # when, and what was published then
 
     # -- one event ------------------------------------------------------------------------------------------------
 
@@ -141,11 +141,11 @@ class Machine:
     def facts(self) -> ready.Facts:
         if self._loaded is None:
             return ready.Facts(self.phase.value, self.meta)
-        (engine, s), ncp, drift = self._loaded, self._summed_up[1], self.activities.drift
-        sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
+        (engine, s), (_, withheld, ncp), drift = self._loaded, self._summed_up[1], self.activities.drift
+        sizes = {"rows": engine.n_rows, "pending": engine.n_pending + withheld, "qi_groups": engine.n_qi_groups}
         fresh = ncp / drift if ncp is not None and drift else None
         sealed = None if s is None else ready.SealedFigures(s.epoch, s.n_cohorts, s.n_waiting)
-        return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh, sealed)
+        return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh, sealed, withheld)
 
     @property
     def hurries(self) -> bool:
@@ -469,8 +469,7 @@ class Machine:
     def _between(self, event: ready.Event) -> Ready:
         """Asks what is to be done between two batches, and does it."""
         if isinstance(event, ready.Tick) and event.clock - self._summed_up[0] >= NCP_SECONDS:
-            published = self.engine.n_rows - self.engine.n_pending
-            self._summed_up = event.clock, self.table.space.mean_loss(self.engine.loss, published)
+            self._summed_up = event.clock, self.engine.published
         if isinstance(event, ready.Tick) and self._sealed is not None and self.phase is Phase.SERVING:
             over = self._sealed.due(event.now)
             if over is not None:

@@ -134,10 +134,11 @@ class Facts(NamedTuple):
 
     state: str
     meta: Meta
-    sizes: Mapping[str, int] = {}  # empty before the table is loaded
+    sizes: Mapping[str, int] = {}  # empty before the table is loaded; withheld rows count as pending
     ncp: float | None = None  # mean loss of the published rows (`Space.mean_loss`), some seconds old at most
     ncp_fresh: float | None = None  # the same of a fresh table
     sealed: SealedFigures | None = None
+    withheld: int = 0  # rows of QI groups that are wider than `coarsest` allows, some seconds old at most
 
 
 class Ready(NamedTuple):

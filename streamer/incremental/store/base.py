@@ -168,7 +168,7 @@ class Meta:
     release: int = 0  # number of commits that changed the published table
     qi_group_next: int = 1  # the next unused number of a QI group
     outside: int = 0  # the last commit that did not come from the input
-    digest: int = 0  # sum mod 2^64 of a hash per published QI group
+    digest: int = 0  # sum mod 2^64 of a hash per QI group
     counts: Counts = NO_MESSAGES  # of all messages read
     shards: int = 1
     fingerprint: str = ""  # of the engine's version and table.yaml

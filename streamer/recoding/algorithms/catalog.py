@@ -21,6 +21,8 @@ from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, counted, subject_names
 from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.contract import (
+    KEPT,
+    LIMITED,
     PLAIN,
     SUPPRESSED,
     Algorithm,
@@ -29,6 +31,8 @@ from streamer.recoding.algorithms.contract import (
     box_numbers,
     by_box,
     check,
+    narrow_only,
+    require_narrow,
 )
 from streamer.recoding.algorithms.fuzzy import GDPPR
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
@@ -40,6 +44,7 @@ from streamer.recoding.algorithms.vectors import VectorCounts
 from streamer.table.arrays import Ints, inverse_of
 from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
+from streamer.table.space import Space
 
 
 def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
@@ -66,7 +71,7 @@ def algorithm_named(name: str) -> Algorithm:
 def objections(algorithm: Algorithm, table: Table, model: Model, options: Options = PLAIN) -> Sequence[str]:
     """Why the algorithm cannot do what is asked, one sentence each; empty if it can."""
     said = list(algorithm.objections(table, model, options))
-    if options.suppression and not algorithm.suppresses:
+    if options.suppression and not algorithm.suppresses and not table.space.is_bounded:
         said.append("it publishes every row; a share of suppressed rows is for " + _those("suppresses"))
     if options.refine and not algorithm.refines:
         said.append("it has no sweeps that refine; those are for " + _those("refines"))
@@ -91,9 +96,11 @@ def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Optio
     recoding = algorithm.run(seen.microdata, model, options)
     if options.merge_equal_boxes:
         recoding = by_box(recoding)
+    if options.too_wide != KEPT:
+        recoding = narrow_only(microdata.space, recoding)
     recoding = numbered(recoding, chance)
     check(seen.microdata, model, recoding)
-    _require_allowed(algorithm, options, recoding.n_suppressed, len(microdata))
+    _require_allowed(algorithm, options, microdata.space, recoding.n_suppressed, len(microdata))
     qi_group = np.empty(len(microdata), dtype=np.int64)
     qi_group[seen.rows] = recoding.qi_group
     return replace(recoding, qi_group=qi_group)
@@ -114,12 +121,14 @@ def run_on_vectors(
     _require_none(model.shortfall_of_counts(rows, counts.codes(model.subjects), subject_names(table, model)))
     recoding = numbered(algorithm.of_vectors(table, counts, model, options), np.random.default_rng(options.chance))
     suppressed = int(counts.rows[recoding.qi_group == SUPPRESSED].sum())
-    _require_allowed(algorithm, options, suppressed, rows)
+    _require_allowed(algorithm, options, table.space, suppressed, rows)
     return recoding
 
 
-def _require_allowed(algorithm: Algorithm, options: Options, suppressed: int, rows: int) -> None:
-    if suppressed > options.suppressed_max(rows):
+def _require_allowed(algorithm: Algorithm, options: Options, space: Space, suppressed: int, rows: int) -> None:
+    if space.is_bounded and options.too_wide == LIMITED:
+        require_narrow(suppressed, rows, options)
+    elif not space.is_bounded and suppressed > options.suppressed_max(rows):
         said = counted(suppressed, "rows")
         raise LawViolated(f"{algorithm.name}: {said} suppressed, more than was allowed")
 
@@ -147,7 +156,7 @@ def initial_groups(microdata: Microdata, model: Model, seed: int, on_progress: O
     """
     if not model.holds(microdata.subjects(model.subjects)):
         return []
-    options = Options(chance=seed, on_progress=on_progress)
+    options = Options(chance=seed, too_wide=KEPT, on_progress=on_progress)
     qi_group = run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model, options).qi_group
     order = np.argsort(qi_group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)

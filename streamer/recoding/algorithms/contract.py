@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 import numpy as np
 
-from streamer.errors import LawViolated
+from streamer.errors import ConfigError, LawViolated
 from streamer.native import compiled
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, unheard
@@ -136,8 +136,32 @@ def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
         raise LawViolated(f"recoding: {int((~holds).sum())} of {n_groups} QI groups do not hold the privacy model")
 
 
+def narrow_only(space: Space, recoding: Recoding) -> Recoding:
+    """The same recoding without the QI groups that publish what `coarsest` forbids: their rows are suppressed."""
+    if not space.is_bounded:
+        return recoding
+    stays = ~space.too_wide(recoding.lo, recoding.hi)
+    number = np.append(np.where(stays, np.cumsum(stays) - 1, SUPPRESSED), SUPPRESSED)
+    return replace(recoding, qi_group=number[recoding.qi_group], lo=recoding.lo[stays], hi=recoding.hi[stays])
+
+
+def require_narrow(too_wide: int, rows: int, options: Options) -> None:
+    """Raises ConfigError if `coarsest` leaves out more of the rows than the caller allows."""
+    if too_wide > options.suppressed_max(rows):
+        share = ceil(10_000 * too_wide / rows) / 10_000
+        raise ConfigError(
+            f"{too_wide} of {rows} rows are in no QI group that is as narrow as `coarsest` asks: leave them out with"
+            f" --suppression {share:g} or more, raise `coarsest` in table.yaml, or ask for less privacy"
+        )
+
+
 ROWS_PER_CALL = 1 << 18
 """About how many rows one call of a compiled loop looks at: some hundredths of a second."""
+
+
+LIMITED, LEFT_OUT, KEPT = "limited", "left out", "kept"
+"""QI groups that `coarsest` forbids: left out as far as `suppression` allows, or all; kept by a stream, which does not
+publish them."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +175,7 @@ class Options:
         False  # QI groups that publish one box become one: not in a stream, or by --keep-equal-boxes
     )
     chance: int = 0  # breaks ties, see above
+    too_wide: str = LIMITED  # what becomes of QI groups that `coarsest` forbids
     rows_per_call: int = ROWS_PER_CALL
     on_progress: OnProgress = field(default=unheard, repr=False, compare=False)
 

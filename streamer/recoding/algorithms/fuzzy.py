@@ -90,8 +90,8 @@ def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta:
         if tree.levels.shape[0] > 1:
             nodes = tree.levels[:-1].T
             paths.append(nodes[microdata.cells[:, j]])
-            scale.append(weight / nodes.shape[1])
-            base += weight
+            scale.append(weight * space.weight[j] / nodes.shape[1])
+            base += weight * space.weight[j]
     for column in sensitive if beta else []:
         nodes = _paths_of_texts(microdata, column)
         paths.append(nodes[microdata.values[:, column]])

@@ -6,11 +6,12 @@ most floor(suppression x rows) rows; these rows are suppressed, and no others. G
 are closed under union, so without suppression the ancestors of a good node are good. With suppression that needs a
 growing model, because a group that does not hold may spoil the shares of one that did; so shares together with
 suppression are an objection. The top node needs no test: before any algorithm runs, the whole table is found to hold.
+Levels that `coarsest` forbids are not in the lattice; then its top is tested.
 
-The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), compared
-exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
-node; of several the one with fewest suppressed rows, then the lexicographically lowest. So OLA and degree first give
-the same table; they differ in the nodes they test.
+The loss of a node is the mean over the attributes, by their weights, of level / highest level (Hu et al. 2011, equation
+1), compared exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of
+a minimal node; of several the one with fewest suppressed rows, then the lexicographically lowest. So OLA and degree
+first give the same table; they differ in the nodes they test.
 
 **The lattice.** Nodes are numbered in mixed radix, so their numbers are in the lexicographic order of their levels. The
 *ancestors* of a node are as high or higher in every attribute, its *descendants* as low or lower; *parents* and
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import accumulate
 from math import lcm, prod
@@ -42,12 +44,22 @@ from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
 from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
+from streamer.recoding.algorithms.contract import (
+    KEPT,
+    LIMITED,
+    SUPPRESSED,
+    Algorithm,
+    Options,
+    Recoding,
+    require_narrow,
+)
 from streamer.recoding.algorithms.vectors import Pairs, VectorCounts, vector_counts
 from streamer.table.arrays import NUMBERS_MAX, Bools, Ints
+from streamer.table.codes import Attribute
 from streamer.table.hierarchy import Levels, value_numbers
 from streamer.table.microdata import IN_REFERENCE, Microdata, Subject
 from streamer.table.schema import Table
+from streamer.table.space import Space
 
 Tags = npt.NDArray[np.int8]
 LatticeLevels = npt.NDArray[np.int16]
@@ -179,12 +191,27 @@ class _KeptNodes(NamedTuple):
 
 
 class FullDomain:
-    """A table, as its vectors, and a model, tested node by node; numbers_max: numbers of recoded rows stay below it."""
+    """A table, as its vectors, and a model, tested node by node; numbers_max: numbers of recoded rows stay below it.
 
-    def __init__(self, table: Table, counts: VectorCounts, model: Model, numbers_max: int = NUMBERS_MAX) -> None:
+    bounded: without the levels that `coarsest` forbids.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        counts: VectorCounts,
+        model: Model,
+        numbers_max: int = NUMBERS_MAX,
+        bounded: bool = False,
+    ) -> None:
         self._counts, self._rows_min = counts, model.rows_min
         levels: Sequence[Levels] = [attribute.levels for attribute in table.attributes]
         self.n_levels: Node = tuple(each.n_levels for each in levels)
+        if bounded:
+            self.n_levels = tuple(
+                _levels_allowed(table.space.of_one(j), each, counts.cells[:, j]) for j, each in enumerate(levels)
+            )
+        self.steps = _loss_of_steps(table.attributes)
         self._recodings = _recodings(levels, counts.cells, numbers_max)
         self._kept = _kept(len(levels), counts.rows)
         self._rules = rules_of(model, np.zeros((0, len(model.subjects)), dtype=np.int64))
@@ -217,6 +244,20 @@ class FullDomain:
                 break
             out = int(_counted_out(self._rules, i, pairs, group, sizes, fails, out, allowed))
         return fails, out
+
+
+def _levels_allowed(space: Space, levels: Levels, cells: Ints) -> int:
+    """How many levels, from the lowest, publish nothing of an attribute's cells (m,) that `coarsest` forbids."""
+    used = np.unique(cells)[:, None]
+    too_wide = (space.too_wide(*levels.recode(level, used)).any() for level in range(levels.n_levels))
+    return next((level for level, wide in enumerate(too_wide) if wide), levels.n_levels)
+
+
+def _loss_of_steps(attributes: Sequence[Attribute]) -> list[int]:
+    """The loss of one step up in every attribute, in whole numbers: its weight / its highest level."""
+    steps = [Fraction(attribute.weight) / max(attribute.levels.n_levels - 1, 1) for attribute in attributes]
+    scale = lcm(*(step.denominator for step in steps))
+    return [int(step * scale) for step in steps]
 
 
 def _numbered_codes(subject: Subject, pairs: Pairs) -> Pairs:
@@ -614,8 +655,14 @@ def _of_vectors(
     search: Callable[[Lattice], None], table: Table, counts: VectorCounts, model: Model, options: Options
 ) -> Recoding:
     """The same of a table that is known by its counts: the QI group of each vector."""
-    allowed = options.suppressed_max(int(counts.rows.sum()))
-    recoded = FullDomain(table, counts, model)
+    rows = int(counts.rows.sum())
+    allowed, bounded = options.suppressed_max(rows), table.space.is_bounded and options.too_wide != KEPT
+    recoded = FullDomain(table, counts, model, bounded=bounded)
+    if bounded:
+        least = recoded.n_suppressed(tuple(n - 1 for n in recoded.n_levels), rows)
+        if options.too_wide == LIMITED:
+            require_narrow(least, rows, options)
+        allowed = max(allowed, least)
     lattice = Lattice(recoded.n_levels, lambda node: recoded.n_suppressed(node, allowed) <= allowed)
     search(lattice)
     minimal = lattice.minimal()
@@ -630,10 +677,9 @@ def _of_vectors(
 
 def _best(recoded: FullDomain, minimal: Sequence[Node], allowed: int) -> Node:
     """The node of least loss, then fewest suppressed rows, then lowest levels; minimal: in lexicographic order."""
-    tops = [max(n - 1, 1) for n in recoded.n_levels]
-    steps = lcm(*tops) // np.array(tops)  # the loss of one step in every attribute, in whole numbers
-    losses = np.array(minimal) @ steps
-    tied = [minimal[i] for i in np.flatnonzero(losses == losses.min()).tolist()]
+    losses = [sum(map(mul, node, recoded.steps)) for node in minimal]
+    least = min(losses)
+    tied = [node for node, loss in zip(minimal, losses, strict=True) if loss == least]
     return tied[0] if len(tied) == 1 else min(tied, key=lambda node: recoded.n_suppressed(node, allowed))
 
 

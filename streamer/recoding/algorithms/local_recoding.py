@@ -39,7 +39,7 @@ from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options
 from streamer.table.arrays import Bools, Floats, Ints, inverse_of, ranks
 from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.space import Space, in_order
+from streamer.table.space import in_order
 
 UNLABELLED = SUPPRESSED
 
@@ -348,7 +348,7 @@ class Labelling:
 
     def __init__(self, microdata: Microdata, model: Model) -> None:
         self._model, self._space = model, microdata.space
-        self._axes = [Space([axis]) for axis in microdata.space.axes]
+        self._axes = [microdata.space.of_one(j) for j in range(microdata.space.d)]
         self._levels = [attribute.levels for attribute in microdata.table.attributes]
         self._level = [0] * self._space.d
         self._rules = rules_of(model, microdata.subjects(model.subjects))

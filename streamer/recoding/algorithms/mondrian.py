@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernels.boxes import Geometry, geometry, ncp_term
+from streamer.kernels.boxes import Geometry, exceeds_weight, geometry, ncp_term
 from streamer.kernels.distributions import weights_up_to
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled
@@ -41,6 +41,9 @@ SPARSE = 4
 
 ONE = 1 << 20
 """The whole number that stands for 1 in sums of c * log2(c)."""
+
+TOO_WIDE = 2.0**60
+"""Above all scores by entropy."""
 
 
 class Layout(NamedTuple):
@@ -228,12 +231,13 @@ def _cut_once(shape: Geometry, weights: Ints, tree: Tree, begin: int, end: int) 
         return begin
     d, by_entropy = layout.columns.shape[0], len(weights) > 0
     score = np.full(d, -np.inf)  # the best attribute has the highest; -inf: it cannot be cut, or was tried
+    most = weights[end - begin] if by_entropy else 0
     for j in range(d):
         along = layout.columns[j, begin:end]
         if by_entropy:
             n_values = distinct(along, values)
             if n_values > 1:
-                score[j] = -_weight_of(weights, values, n_values)  # all attributes have the same rows
+                score[j] = _entropy(shape, j, along, most - _weight_of(weights, values, n_values))
         else:
             lo, hi = _ends(along)
             if lo < hi:
@@ -253,6 +257,14 @@ def _cut_once(shape: Geometry, weights: Ints, tree: Tree, begin: int, end: int) 
         if at >= 0:
             return _cut_at(layout, begin, end, j, at)
     return begin
+
+
+def _entropy(shape: Geometry, j: int, along: Cells, entropy: int) -> float:
+    """The score of an attribute whose cells have this entropy: one that is too wide goes before all that are not."""
+    lo, hi = _ends(along)
+    return float(
+        shape.axes[j].weight * entropy + (TOO_WIDE if exceeds_weight(shape, j, ncp_term(shape, j, lo, hi)) else 0.0)
+    )
 
 
 def _highest(score: Floats) -> int:

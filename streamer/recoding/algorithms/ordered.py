@@ -41,7 +41,7 @@ from streamer.recoding.algorithms.bundles import (
     remove_bundle,
     task_of,
 )
-from streamer.recoding.algorithms.contract import PLAIN, SUPPRESSED, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.contract import KEPT, PLAIN, SUPPRESSED, Algorithm, Options, Recoding, local_recoding
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
     FAIR,
@@ -129,7 +129,7 @@ def pooled(task: Task, rows_min: int) -> Task | None:
     shape, cells = task.shape, task.bundles.cells.copy()
     rows, worth_it = task.bundles.end - task.bundles.begin, False
     for j in np.flatnonzero(shape.axes.first_leaf >= 0).tolist():
-        n_leaves = round(shape.axes.width[j])
+        n_leaves = int(shape.axes.n_leaves[j])
         count = np.bincount(cells[:, j], weights=rows, minlength=n_leaves)
         rare = (count > 0) & (count < rows_min)
         worth_it |= bool(count[rare].sum() >= SHARE_MIN * rows.sum())
@@ -653,21 +653,34 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     if any(last):
         _, best, done = _refined(task, best, len(rows), last, parts[len(starts)])
         sweeps += done
+    if microdata.space.is_bounded and options.too_wide != KEPT:
+        best = _narrowed(task, best, len(rows))
     if rows_max:
         best = _without_outliers(task, best, rows_max, len(rows), parts[-1])
     return _recoded(microdata, task, rows, best, sweeps)
 
 
+def _narrowed(task: Task, qi_group: Ints, n_rows: int) -> Ints:
+    """The groups (m,) without the rows that make them wider than `coarsest` allows, which are SUPPRESSED."""
+    used, number = np.unique(qi_group, return_inverse=True)
+    leave, found = left_out(task, number, len(used), n_rows, too_wide=True)
+    return np.where(leave, SUPPRESSED, found)
+
+
 def _without_outliers(task: Task, qi_group: Ints, rows_max: int, n_rows: int, on_progress: OnProgress) -> Ints:
     """The groups (m,) without the rows whose absence lowers the loss of the others most; SUPPRESSED: at most rows_max.
 
-    They leave in LEAVING turns, with sweeps over the others after each.
+    They leave in LEAVING turns, with sweeps over the others after each. qi_group: some may be SUPPRESSED already.
     """
-    found, stay, some, gone = qi_group.copy(), np.arange(len(qi_group)), task, 0
+    found, stay = qi_group.copy(), np.flatnonzero(qi_group != SUPPRESSED)
+    some = task._replace(bundles=Bundles(*(column[stay] for column in task.bundles)))
+    gone = n_rows - int((some.bundles.end - some.bundles.begin).sum())
+    if gone >= rows_max:
+        return found
     for turn in range(1, LEAVING + 1):
         used, number = np.unique(found[stay], return_inverse=True)
         begun, left, ended = ((turn - 1 + share) / LEAVING for share in (0, 0.5, 1))
-        room = rows_max * turn // LEAVING - gone
+        room = max(rows_max * turn // LEAVING - gone, 0)
         leave, number = left_out(some, number, len(used), room, part_of(on_progress, begun, left))
         gone += int((some.bundles.end - some.bundles.begin)[leave].sum())
         found[stay] = np.where(leave, SUPPRESSED, number)

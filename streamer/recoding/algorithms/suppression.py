@@ -5,6 +5,8 @@ elsewhere go there, and the others, or all, are left out. That turn comes first 
 stay most for each row that it leaves out; of equals that of the group with fewer rows. None is taken that saves less
 for each than a row loses on average: that would raise the average of the others. A heap has one entry for each
 group. A group is looked at again before its turn, because others have changed; if it saves less than it did, it waits.
+
+Groups that are wider than `coarsest` allows have their turns before, until they are narrow enough, whatever they save.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import exceeds_weight
 from streamer.kernels.sorting import Heap, heap_for, pop, push, sort_stably
 from streamer.native import compiled
 from streamer.privacy.compiled import holds
@@ -57,18 +60,18 @@ class _Leaving(NamedTuple):
     known: Floats  # (g,) what each row left out saved when the group was looked at last
     found: Ints  # (m,) the slot of each bundle that stays
     gone: Bools  # (m,)
-    rows: Ints  # (2,) how many stay, and how many may still leave
+    rows: Ints  # (3,) how many stay, how many may still leave, and 1 if they leave only groups that are too wide
     lost: Floats  # (1,) by those that stay
 
 
 def left_out(
-    task: Task, qi_group: Ints, n_slots: int, rows_max: int, on_progress: OnProgress = unheard
+    task: Task, qi_group: Ints, n_slots: int, rows_max: int, on_progress: OnProgress = unheard, too_wide: bool = False
 ) -> tuple[Bools, Ints]:
     """True for each bundle that is left out, (m,), at most rows_max rows and not all; and the slots of all, (m,).
 
-    qi_group (m,): below n_slots.
+    qi_group (m,): below n_slots. too_wide: only groups that `coarsest` forbids have turns; then all may be left out.
     """
-    leaving = _leaving(task, qi_group, n_slots, rows_max)
+    leaving = _leaving(task, qi_group, n_slots, rows_max, too_wide)
     for piece in pieces(n_slots, max(1, task.rows_per_call // ROWS_PER_SLOT), part_of(on_progress, 0.0, 0.5)):
         _look(task, leaving, np.arange(n_slots)[piece])
     while _take_turns(task, leaving, max(1, task.rows_per_call // ROWS_PER_SLOT)):
@@ -77,15 +80,25 @@ def left_out(
 
 
 @compiled
-def _leaving(task: Task, qi_group: Ints, n_slots: int, rows_max: int) -> _Leaving:
+def _leaving(task: Task, qi_group: Ints, n_slots: int, rows_max: int, too_wide: bool) -> _Leaving:
     """Nobody has left, and no group was looked at."""
     groups, rows, lost = groups_of(task, qi_group, n_slots), 0, 0.0
     for slot in range(n_slots):
         rows += groups.rows[slot]
         lost += groups.rows[slot] * groups.ncp[slot]
     gone = np.zeros(qi_group.shape[0], np.bool_)
-    return _Leaving(groups, heap_for(n_slots), np.zeros(n_slots), qi_group.copy(), gone, np.array([rows, rows_max]),
+    return _Leaving(groups, heap_for(n_slots), np.zeros(n_slots), qi_group.copy(), gone,
+        np.array([rows, rows_max, int(too_wide)]),
         np.full(1, lost))  # fmt: skip
+
+
+def _is_too_wide(task: Task, groups: Groups, slot: int) -> bool:
+    """True if a group is wider than `coarsest` allows."""
+    leaf = groups.term.shape[0] // 2 + slot
+    for j in range(groups.term.shape[1]):  # noqa: SIM110 - compiled
+        if exceeds_weight(task.shape, j, groups.term[leaf, j]):
+            return True
+    return False
 
 
 @compiled
@@ -98,7 +111,7 @@ def _look(task: Task, leaving: _Leaving, slots: Ints) -> None:
 def _wait(task: Task, leaving: _Leaving, slot: int) -> None:
     """Puts a group's best turn into the heap, if it has one."""
     groups = leaving.groups
-    if groups.rows[slot] > 0:
+    if groups.rows[slot] > 0 and (leaving.rows[2] == 0 or _is_too_wide(task, groups, slot)):
         turn = _best(task, groups, slot, members_of(groups, slot), leaving.rows[1])
         leaving.known[slot] = turn.saved
         if turn.rows > 0:
@@ -114,7 +127,7 @@ def _take_turns(task: Task, leaving: _Leaving, turns: int) -> bool:
         _, slot = pop(waiting)
         members = members_of(groups, slot)
         turn = _best(task, groups, slot, members, rows[1])
-        if turn.rows == 0 or turn.saved * rows[0] < lost[0] + GAIN_MIN:
+        if turn.rows == 0 or (rows[2] == 0 and turn.saved * rows[0] < lost[0] + GAIN_MIN):
             continue
         if turn.saved < known[slot] - GAIN_MIN:
             known[slot] = turn.saved

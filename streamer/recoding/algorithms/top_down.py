@@ -32,7 +32,6 @@ from streamer.recoding.algorithms.local_recoding import lack
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import Microdata
-from streamer.table.space import Space
 
 REMAINDER = -1  # the number of a child
 
@@ -69,7 +68,7 @@ def tree_of(microdata: Microdata) -> LevelTree:
     numbers, sizes, value, ncp = np.empty((len(attributes), n), dtype=np.int64), [], [], []
     for j, attribute in enumerate(attributes):
         used, numbers[j] = np.unique(microdata.cells[:, j], return_inverse=True)
-        levels, axis = attribute.levels, Space([attribute.axis])
+        levels, axis = attribute.levels, microdata.space.of_one(j)
         sizes.append((len(used), levels.n_levels))
         for level in range(levels.n_levels):
             lo, hi = levels.recode(level, used)

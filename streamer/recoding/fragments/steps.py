@@ -281,6 +281,6 @@ def rank_loss(space: Space, groups: Iterable[PieceGroups], parts: Sequence[list[
     counts, lost, rows = united_by_attribute(parts), list[float](), 0
     for some in groups:
         terms = rank_terms(space, counts, some.lo.astype(np.int64), some.hi.astype(np.int64))
-        lost.append(fsum((some.rows[:, None] * terms).ravel()))
+        lost.append(fsum((some.rows[:, None] * terms * space.weight).ravel()))
         rows += int(some.rows.sum())
     return fsum(lost) / (rows * space.d)

@@ -84,17 +84,16 @@ def _density(entropy: Floats, width: Ints) -> Floats:
 def ncp_by_attribute(microdata: Microdata, recoding: Recoding) -> Floats | None:
     """The loss of every attribute: mean over the source rows of published width / domain width; float64 (d,), 0 to 1.
 
-    The attributes' terms of the normalized certainty penalty (Xu et al. 2006; `Space.ncp`); a category counts its
-    node's leaves / all leaves, and a single leaf 0.
+    The attributes' terms of the normalized certainty penalty (Xu et al. 2006) without their weights; a category counts
+    its node's leaves / all leaves, and a single leaf 0.
     """
-    terms = microdata.space.ncp_terms(recoding.lo, recoding.hi)
-    return _mean_over_rows(recoding, terms)
+    return _mean_over_rows(recoding, microdata.space.shares(recoding.lo, recoding.hi))
 
 
 def ncp(microdata: Microdata, recoding: Recoding) -> float | None:
-    """Normalized certainty penalty: mean of `ncp_by_attribute` over the attributes; 0 to 1."""
+    """Normalized certainty penalty: mean of `ncp_by_attribute` over the attributes, by their weights; 0 to 1."""
     terms = ncp_by_attribute(microdata, recoding)
-    return None if terms is None else fsum(terms) / len(terms)
+    return None if terms is None else fsum(terms * microdata.space.weight) / len(terms)
 
 
 def cell_counts(microdata: Microdata, recoding: Recoding) -> list[Counted]:
@@ -110,7 +109,7 @@ def rank_terms(space: Space, counts: Sequence[Counted], lo: Ints, hi: Ints) -> F
     it, and the loss is the distance between the ranks of both ends / that of the lowest and highest value. If a cell is
     an interval, it is the share of the rows between the ends. Categories: as in `ncp_by_attribute`.
     """
-    terms = space.ncp_terms(lo, hi)
+    terms = space.shares(lo, hi)
     for j in np.flatnonzero(~space.is_category).tolist():
         cells, rows = counts[j].numbers[:, 0], counts[j].rows
         below = np.append(0, np.cumsum(rows))
@@ -125,16 +124,17 @@ def rank_terms(space: Space, counts: Sequence[Counted], lo: Ints, hi: Ints) -> F
 
 
 def rank_loss(microdata: Microdata, recoding: Recoding, counts: Sequence[Counted] | None = None) -> float | None:
-    """The mean of `rank_terms` over rows and attributes, suppressed rows 1; 0 to 1. counts: `cell_counts`, if known.
+    """The mean of `rank_terms` over rows and, by weight, attributes, suppressed rows 1; 0 to 1.
 
-    One extreme value widens the domain, and makes `ncp` of all others small; their ranks stay what they are.
+    counts: `cell_counts`, if known. One extreme value widens the domain, and makes `ncp` of all others small; their
+    ranks stay what they are.
     """
     if not recoding.n_groups:
         return ncp(microdata, recoding)
     counts = cell_counts(microdata, recoding) if counts is None else counts
     terms = rank_terms(microdata.space, counts, recoding.lo, recoding.hi)
     means = _mean_over_rows(recoding, terms)
-    return None if means is None else fsum(means) / len(means)
+    return None if means is None else fsum(means * microdata.space.weight) / len(means)
 
 
 def gcp(microdata: Microdata, recoding: Recoding) -> float | None:
@@ -152,7 +152,7 @@ def il(microdata: Microdata, recoding: Recoding) -> float:
     Numbers: published width / domain width. Categories: height of the published node / height of the hierarchy.
     """
     space, full = microdata.space, np.maximum(full_heights(microdata), 1)
-    terms = np.where(space.is_category, heights(microdata, recoding) / full, space.ncp_terms(recoding.lo, recoding.hi))
+    terms = np.where(space.is_category, heights(microdata, recoding) / full, space.shares(recoding.lo, recoding.hi))
     return fsum((recoding.sizes[:, None] * terms).ravel()) + recoding.n_suppressed * space.d
 
 

@@ -29,7 +29,9 @@ from streamer.table.codes.calendar import CalendarCells, levels_of_calendar
 from streamer.table.codes.disguise import Ancestor, Disguise
 from streamer.table.codes.reference import EQUAL, Reference
 from streamer.table.hierarchy import DoublingLevels, Hierarchy, Levels, TableLevels, levels_of_numbers, levels_of_tree
-from streamer.table.space import FINENESS, Axis
+from streamer.table.space import FINENESS, NO_BOUND, Axis
+
+NO_WEIGHT = Decimal(1)
 
 
 def _places(numbers: Iterable[Decimal]) -> int:
@@ -51,6 +53,8 @@ class NumericAttribute:
     hierarchy: Hierarchy | None = None  # for full-domain recoding only
     width: int | None = None  # digits of a published code, with zeros in front, as text; None: ends are numbers
     ends_take_all: bool = False  # whether a number outside the domain counts as the nearer end
+    weight: Decimal = NO_WEIGHT  # of its loss and similarity beside those of other attributes
+    coarsest: Decimal | None = None  # the most by which the ends of a published interval differ
 
     @property
     def places(self) -> int:
@@ -89,6 +93,11 @@ class NumericAttribute:
         return int(self.width_codes) // self.codes_per_cell + 1
 
     @property
+    def cells_max(self) -> int:
+        """The most cells of a published interval."""
+        return NO_BOUND if self.coarsest is None else int((self.coarsest + (self.step or 0)) // self.grid)
+
+    @property
     def axis(self) -> Axis:
         per_unit = self.grid / FINENESS if self.step is None else self.step
         return Axis(
@@ -98,6 +107,8 @@ class NumericAttribute:
             width_codes=float(self.width_codes),
             unit_codes=float(self.unit / per_unit),
             hierarchy=None,
+            weight=float(self.weight),
+            cells_max=self.cells_max,
         )
 
     @cached_property
@@ -124,6 +135,8 @@ class CategoricalAttribute:
     unit: Decimal  # leaves that count as 1 in QGSSD
     null_code: int | None = None
     other_code: int | None = None  # what an unknown category counts as; None: it is a dead letter
+    weight: Decimal = NO_WEIGHT  # as in `NumericAttribute`
+    coarsest: int | None = None  # the highest level of a published node, from the leaf
 
     @cached_property
     def levels(self) -> TableLevels:
@@ -140,6 +153,8 @@ class CategoricalAttribute:
             width_codes=float(n_leaves),
             unit_codes=float(self.unit),
             hierarchy=self.hierarchy,
+            weight=float(self.weight),
+            level_max=self.coarsest,
         )
 
 
@@ -152,7 +167,9 @@ class TemporalAttribute:
     unit: Decimal  # cells that count as 1 in QGSSD
     level_units: tuple[str, ...] | None = None  # of full-domain recoding; None: the usual ones
     null_code: int | None = None
-    ends_take_all: bool = False  # as in `NumericAttribute`
+    ends_take_all: bool = False  # as in `NumericAttribute`, and `weight`
+    weight: Decimal = NO_WEIGHT
+    coarsest: Decimal | None = None  # the most cells of a published interval
 
     @property
     def codes_per_cell(self) -> int:
@@ -173,6 +190,11 @@ class TemporalAttribute:
         return self.calendar.n_cells
 
     @property
+    def cells_max(self) -> int:
+        """The most cells of a published interval."""
+        return NO_BOUND if self.coarsest is None else int(self.coarsest)
+
+    @property
     def axis(self) -> Axis:
         return Axis(
             codes_per_cell=self.codes_per_cell,
@@ -181,6 +203,8 @@ class TemporalAttribute:
             width_codes=float(self.width_codes),
             unit_codes=float(self.unit * self.codes_per_cell),
             hierarchy=None,
+            weight=float(self.weight),
+            cells_max=self.cells_max,
         )
 
     @cached_property

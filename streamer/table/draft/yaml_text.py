@@ -153,7 +153,7 @@ def _lines(
     for column in columns:
         if not column.role:
             yield f"  # left out: {quoted(column.name)}: {column.why}"
-    yield f"privacy: {{k: {k}}}  # `streamer check --data` shows what another k would cost"
+    yield f"privacy: {{k: {k}}}  # `check --data` shows what another k would cost"
     yield from _publish(max((column.largest for column in columns), default=Decimal(0)))
 
 

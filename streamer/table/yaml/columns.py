@@ -80,13 +80,18 @@ def categorical_attribute(
     )
     if hierarchy is None:
         return None
-    unit = column.unit or hierarchy.n_leaves * UNIT_SHARE
+    unit, level = column.unit or hierarchy.n_leaves * UNIT_SHARE, column.coarsest
+    if level is not None and (level != int(level) or level >= hierarchy.n_levels):
+        faults.append(f"{place}.coarsest: must be a level of the hierarchy, 0 (a leaf) to {hierarchy.n_levels - 1}")
+        level = None
     return CategoricalAttribute(
         name,
         hierarchy,
         _shortest(unit),
         null_code=hierarchy.code_of.get(NULL_LABEL) if own_null else None,  # a node may have that name: a fault
         other_code=None if other is None else hierarchy.code_of[other],
+        weight=column.weight,
+        coarsest=None if level is None else int(level),
     )
 
 
@@ -263,7 +268,12 @@ def numeric_attribute(
         width=column.width,
         hierarchy=hierarchy,
         ends_take_all=column.outside is not None,
+        weight=column.weight,
+        coarsest=column.coarsest,
     )
+    if attribute.cells_max < 1:
+        faults.append(f"{place}.coarsest: a cell of the grid, {decimal_text(attribute.grid)}, is wider; raise coarsest")
+        return None
     remedy = "make the domain smaller or the step larger"
     if too_many := _too_many(place, attribute.n_cells, attribute.codes_per_cell, remedy):
         faults += too_many
@@ -329,8 +339,18 @@ def temporal_attribute(place: str, name: str, column: TemporalSettings, faults: 
         calendar = CalendarCells(clock, first, last, column.grid)
         wrong += _faults_of_cells(place, calendar) or _faults_of_levels(place, calendar, column.levels or ())
         if not wrong:
-            ends = column.outside is not None
-            return TemporalAttribute(name, calendar, _unit(column, calendar), column.levels, ends_take_all=ends)
+            made = TemporalAttribute(
+                name,
+                calendar,
+                _in_cells(column.unit, column.grid) if column.unit else calendar.n_cells * UNIT_SHARE,
+                column.levels,
+                ends_take_all=column.outside is not None,
+                weight=column.weight,
+                coarsest=_in_cells(column.coarsest, column.grid) if column.coarsest else None,
+            )
+            if made.cells_max >= 1:
+                return made
+            wrong.append(f"{place}.coarsest: a cell of the grid, {column.grid.text}, is longer; raise coarsest")
     faults += wrong
     return None
 
@@ -344,14 +364,14 @@ def _moment_said(place: str, text: str, clock: Clock, faults: list[str]) -> int 
 
 
 def _faults_of_lengths(place: str, column: TemporalSettings, clock: Clock) -> Iterator[str]:
-    for setting, span in (("grid", column.grid), ("unit", column.unit)):
+    for setting, span in (("grid", column.grid), ("unit", column.unit), ("coarsest", column.coarsest)):
         if span is not None and not span.months and span.microseconds * clock.per_day % Span(1, "day").microseconds:
             yield f"{place}.{setting}: must be whole days, because the type is date; {span.text} is not"
-    if column.unit is not None and bool(column.unit.months) != bool(column.grid.months):
-        yield (
-            f"{place}.unit: {column.unit.text} cannot be compared with the grid, {column.grid.text}: give both in"
-            " months and years, or both in days, hours and minutes"
-        )
+        if span is not None and bool(span.months) != bool(column.grid.months):
+            yield (
+                f"{place}.{setting}: {span.text} cannot be compared with the grid, {column.grid.text}: give both in"
+                " months and years, or both in days, hours and minutes"
+            )
 
 
 def _faults_of_cells(place: str, calendar: CalendarCells) -> list[str]:
@@ -384,12 +404,9 @@ def _faults_of_levels(place: str, calendar: CalendarCells, units: tuple[str, ...
     return faults
 
 
-def _unit(column: TemporalSettings, calendar: CalendarCells) -> Decimal:
-    """The number of cells that count as 1 in QGSSD."""
-    unit, grid = column.unit, column.grid
-    if unit is None:
-        return calendar.n_cells * UNIT_SHARE
-    return Decimal(unit.months) / grid.months if unit.months else Decimal(unit.microseconds) / grid.microseconds
+def _in_cells(length: Span, grid: Span) -> Decimal:
+    """How many cells are as long."""
+    return Decimal(length.months) / grid.months if length.months else Decimal(length.microseconds) / grid.microseconds
 
 
 def with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:

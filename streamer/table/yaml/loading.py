@@ -467,6 +467,12 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
             " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1, or one of them in each"
             " sensitive column"
         )
+    if settings.publish.form == LOSSY_JOIN:
+        faults += [
+            f"columns.{name}.coarsest: lossy-join publishes exact quasi-identifiers and no intervals; remove it"
+            for name, column in settings.columns.items()
+            if isinstance(column, QuasiIdentifierSettings | TemporalSettings) and column.coarsest is not None
+        ]
     for name in ("l", "beta", "r"):
         if getattr(privacy, name) is not None and not sensitive:
             faults.append(f"privacy.{name}: needs sensitive values, but no column has `role: sensitive`")

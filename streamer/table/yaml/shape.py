@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from streamer.table.codes import CLOCKS, Span, read_decimal
+from streamer.table.codes.attributes import NO_WEIGHT
 from streamer.table.codes.calendar import read_span
 from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, ROWS, EpochLength, Limits, RebuildRules, Repair, SealedRules
 from streamer.table.yaml import K_MAX, K_MIN
@@ -150,7 +151,10 @@ class QuasiIdentifierSettings(_Settings):
     null_as: the value that nulls are published as; by default a row with a null here is a dead letter. null: gives
     nulls a category of their own, `(none)`. other: the node that takes categories which the hierarchy does not have.
     na: words that are nulls, instead of the table's. written: how its numbers are written as texts, such as `1,234.5`,
-    or `digits`. outside: `ends` says that a number outside the domain counts as the nearer end (top-coding).
+    or `digits`. outside: `ends` says that a number outside the domain counts as the nearer end (top-coding). weight:
+    how much its loss and its similarity count beside those of other quasi-identifiers; 1 by default. coarsest: the most
+    by which the ends of a published interval differ; of categories the highest level of a published node, a leaf has 0.
+    Rows that cannot be published so are left out, as far as `--suppression` allows; in a stream they wait.
     """
 
     role: Literal["quasi-identifier"]
@@ -161,6 +165,8 @@ class QuasiIdentifierSettings(_Settings):
     outside: Literal["ends"] | None = None
     width: int | None = Field(default=None, ge=1, le=WHOLE_DIGITS_MAX)
     unit: Number | None = None
+    weight: Number = Field(default=NO_WEIGHT, gt=0, le=1_000)
+    coarsest: Number | None = Field(default=None, ge=0)
     hierarchy: Name | None = None
     null_as: str | None = None
     null: Literal["own-category"] | None = None
@@ -179,7 +185,8 @@ class TemporalSettings(_Settings):
     use which generalize level by level. null_as: the moment that nulls are published as; by default a row with a null
     here is a dead letter. na: words that are nulls, instead of the table's. written: how its texts are written, such as
     `DD.MM.YYYY`. outside: `ends` says that a moment outside the domain counts as the nearer end, also `infinity` and
-    one outside the years 1 to 9999.
+    one outside the years 1 to 9999. weight: how much its loss and its similarity count beside those of other
+    quasi-identifiers; 1 by default. coarsest: no published interval is longer; as for a number.
     """
 
     role: Literal["quasi-identifier"]
@@ -188,6 +195,8 @@ class TemporalSettings(_Settings):
     grid: Length
     outside: Literal["ends"] | None = None
     unit: Length | None = None
+    weight: Number = Field(default=NO_WEIGHT, gt=0, le=1_000)
+    coarsest: Length | None = None
     levels: tuple[LevelUnit, ...] | None = None
     null_as: str | None = None
     na: Words | None = None
@@ -214,7 +223,7 @@ class DisguiseSettings(_Settings):
     """What is published instead of a column's values: one of `level`, `pseudonym` and `shift_days`.
 
     level: the ancestor at this level of the column's hierarchy; 0 would be the leaf. pseudonym: a keyed hash; the file
-    of the key, next to table.yaml (`streamer pseudonym --make-key`). shift_days: a date that is shifted by so many days
+    of the key, next to table.yaml (`streamer pseudonym` makes one). shift_days: a date that is shifted by so many days
     at most, all dates of a person by the same number; needs `key`. key: the file of the key for that.
     """
 

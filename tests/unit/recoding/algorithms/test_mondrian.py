@@ -14,7 +14,7 @@ from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.microdata import TABLES, WIDE, data_of, every_model, groups_of, holding, microdata
+from worlds.microdata import TABLES, WIDE, data_of, every_model, groups_of, holding, microdata, narrow
 from worlds.small_tables import YEARS, table
 
 any_table = st.sampled_from([*TABLES.values(), WIDE])
@@ -40,7 +40,7 @@ def by_recursion(data: Microdata, model: Model, members: list[int]) -> list[list
 def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(MONDRIAN, people, model)
-    assert groups_of(recoding) == sorted(by_recursion(people, model, list(range(len(people)))))
+    assert groups_of(recoding) == sorted(narrow(people, by_recursion(people, model, list(range(len(people))))))
 
 
 # EMP: cut where the halves stay most diverse; entropies worked out by hand, and a plain recursion.
@@ -52,7 +52,9 @@ def entropy_by_recursion(data: Microdata, model: Model, members: list[int]) -> l
         return [members]
     here, subjects = data.cells[members], data.subjects(model.subjects)[members]
     columns = [here[:, j].tolist() for j in range(data.space.d)]
-    for along in sorted(columns, key=weight):
+    lo, hi = data.space.box_of_cells(here)
+    wide = [bool(data.space.of_one(j).too_wide(lo[[j]], hi[[j]])) for j in range(data.space.d)]
+    for along in in_order(columns, wide, data.space.weight.tolist()):
         best: tuple[float, np.ndarray] | None = None
         for at in walked(along):
             below = np.array(along) <= at
@@ -63,6 +65,12 @@ def entropy_by_recursion(data: Microdata, model: Model, members: list[int]) -> l
             lower, upper = (np.array(members)[side].tolist() for side in (best[1], ~best[1]))
             return entropy_by_recursion(data, model, lower) + entropy_by_recursion(data, model, upper)
     return [members]
+
+
+def in_order(columns: list[list[int]], wide: list[bool], weights: list[float]) -> list[list[int]]:
+    """The attributes that are too wide first, then those of the highest entropy, times weight."""
+    entropy = [times * (unit_weight(len(along)) - weight(along)) for along, times in zip(columns, weights, strict=True)]
+    return [columns[j] for j in sorted(range(len(columns)), key=lambda j: (-wide[j], -entropy[j]))]
 
 
 def weight(along: list[int]) -> int:
@@ -101,7 +109,7 @@ def walked(along: list[int]) -> list[int]:
 def test_entropy_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(EMP, people, model)
-    assert groups_of(recoding) == sorted(entropy_by_recursion(people, model, list(range(len(people)))))
+    assert groups_of(recoding) == sorted(narrow(people, entropy_by_recursion(people, model, list(range(len(people))))))
 
 
 def rows_of(*counts: int) -> list[int]:

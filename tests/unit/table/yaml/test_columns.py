@@ -435,8 +435,8 @@ def test_all_faults_of_lengths_and_ends_are_found_at_once() -> None:
         (
             f"{BORN}, step: 1",
             [
-                "x.step: is not a setting; there are role, type, domain, grid, outside, unit, levels, null_as, na,"
-                " written"
+                "x.step: is not a setting; there are role, type, domain, grid, outside, unit, weight, coarsest, levels,"
+                " null_as, na, written"
             ],
         ),
         (f"{QI}, type: date, grid: 1 day", ["x.domain: is missing"]),
