@@ -313,7 +313,7 @@ def _described(attribute: Attribute) -> dict[str, Any]:
     else:
         own = {"type": "integer" if attribute.integer else "decimal", "domain": list(attribute.domain)}
         own |= {"step": attribute.step, "grid": attribute.grid, "cells": attribute.n_cells}
-    rules = {"weight": attribute.weight} if attribute.weight != 1 else {}
+    rules: dict[str, Any] = {"weight": attribute.weight} if attribute.weight != 1 else {}
     if attribute.coarsest is not None:
         cells = " cells" * isinstance(attribute, TemporalAttribute)
         rules |= {"coarsest": f"{attribute.coarsest}{cells}" if cells else attribute.coarsest}
