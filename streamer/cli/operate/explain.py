@@ -147,6 +147,8 @@ def _group(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
         "adopted": (adopted := _adopted(read)) and msgspec.structs.asdict(adopted),
         "numbers_given": read.meta.qi_group_next - 1,
     }
+    if table.space.is_bounded:
+        described["withheld"] = table.space.forbids(state.lo, state.hi)
     if raw:
         described["members"] = sorted(state.members)
     return described
@@ -188,6 +190,8 @@ def _lines(table: Table, report: dict[str, Any]) -> Iterator[Line]:
     group, loss = report["qi_group"], report["next_loss"]
     box = ", ".join(f"{name} {shown_range(group['box'], name)}" for name in names)
     yield f"QI group {group['name']}: {plural(group['size'], 'row')}; {box}"
+    if group.get("withheld"):
+        yield "  withheld: it is wider than `coarsest` allows, so nobody gets it until it is narrower"
     for margin in group["slack"]:
         has, needs = figure(margin["has"]), figure(margin["needs"])
         yield f"  {margin['what']}: {has}, the model wants {needs}; rows to spare: {margin['spare']}"

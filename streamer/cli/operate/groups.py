@@ -26,6 +26,7 @@ from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect_now
 from streamer.table.published.rows import qi_group_name
 from streamer.table.schema import Table
+from streamer.table.space import in_order
 from streamer.table.yaml.loading import load_table
 
 
@@ -92,9 +93,11 @@ def group_described(table: Table, shard: int, qi_group: int, state: QIGroupState
     described = {
         "qi_group": qi_group_name(shard, qi_group),
         "size": len(state.members),
-        "ncp": table.space.mean_loss(float(table.space.ncp(lo, hi))),
+        "ncp": table.space.mean_loss(float(in_order(table.space.weight * table.space.shares(lo, hi)))),
         "box": published_box(table, state.lo, state.hi),
     }
+    if table.space.is_bounded:
+        described["withheld"] = table.space.forbids(state.lo, state.hi)
     if raw:
         names = [column.name for column in table.kept]
         described["values"] = [dict(zip(names, map(msgspec.Raw, slot), strict=True)) for slot in state.slots]
@@ -109,6 +112,9 @@ def _lines(table: Table, shown: list[dict[str, Any]], total: int, raw: bool) -> 
     for described in shown:
         ranges = [shown_range(described["box"], name) for name in attributes]
         values = [msgspec.json.encode(described["values"]).decode()] if raw else []
-        grid.add_row(described["qi_group"], str(described["size"]), f"{described['ncp']:.4f}", *ranges, *values)
+        name = described["qi_group"] + " -" * described.get("withheld", False)
+        grid.add_row(name, str(described["size"]), f"{described['ncp']:.4f}", *ranges, *values)
     yield grid
+    if any(described.get("withheld") for described in shown):
+        yield "- withheld: wider than `coarsest` allows"
     yield f"{len(shown):,} of {plural(total, 'QI group')}"
