@@ -117,7 +117,7 @@ class FactCollector:
         if not facts.sizes and shard.tenure.is_owner:
             facts = self._known.get(shard.number, facts)
         self._known[shard.number] = facts
-        metrics.has_pending(facts.sizes.get("pending", 0))
+        metrics.has_pending(facts.sizes.get("pending", 0) - facts.withheld)  # withheld rows may be for ever
         lag = max(0, self.ends.get(shard.number, 0) - meta.next) if shard.tenure.is_owner else 0
         messages_per_s, records_per_s = self._rates(shard.number, metrics, now)
         return HeldFacts(
