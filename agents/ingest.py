@@ -335,7 +335,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 if shard.tenure.is_owner and not shard.is_in(*AWAY):
                     done, facts = shard.metrics.done, shard.facts
                     measured = Measured(
-                        facts.ncp, facts.ncp_fresh, done.counts.messages, done.published, facts.withheld
+                        facts.ncp, facts.ncp_fresh, done.counts.messages, done.published, withheld=facts.withheld
                     )
                     self._servers.lookups(shard.number).report_measured(measured)
 

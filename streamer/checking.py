@@ -315,8 +315,8 @@ def _described(attribute: Attribute) -> dict[str, Any]:
         own |= {"step": attribute.step, "grid": attribute.grid, "cells": attribute.n_cells}
     rules: dict[str, Any] = {"weight": attribute.weight} if attribute.weight != 1 else {}
     if attribute.coarsest is not None:
-        cells = " cells" * isinstance(attribute, TemporalAttribute)
-        rules |= {"coarsest": f"{attribute.coarsest}{cells}" if cells else attribute.coarsest}
+        in_cells = isinstance(attribute, TemporalAttribute)
+        rules |= {"coarsest": f"{int(attribute.coarsest)} cells" if in_cells else attribute.coarsest}
     return {**shared, **own, **rules, **nulls}
 
 

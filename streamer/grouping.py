@@ -39,12 +39,14 @@ def groups_by(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> lis
     algorithm or it objects, ConfigError if the rows cannot satisfy the privacy model.
     """
     from streamer.recoding.algorithms.catalog import algorithm_named, run
-    from streamer.recoding.algorithms.contract import KEPT, Options
+    from streamer.recoding.algorithms.contract import STAYING, Options
 
     chosen = algorithm_named(algorithm)
     if not len(rows.codes):
         return []
-    recoding = run(chosen, microdata_of(table, rows), model_of(table), Options(seed=seed, chance=seed, too_wide=KEPT))
+    recoding = run(
+        chosen, microdata_of(table, rows), model_of(table), Options(seed=seed, chance=seed, too_wide=STAYING)
+    )
     return np.split(np.argsort(recoding.qi_group, kind="stable"), np.cumsum(recoding.sizes)[:-1])
 
 

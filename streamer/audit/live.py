@@ -142,15 +142,16 @@ class LiveAudit(PlacedAudit):
 
     def _conclude(self, touched: set[QIGroupId], where: str, rebuilt: bool) -> None:
         """Makes the facts of a release: what is published, and who is in it."""
-        shard = self._source.behind.engine.shard
+        engine = self._source.behind.engine
+        shard, withheld = engine.shard, engine.withheld
         groups: dict[int, GroupFact | None] = {}
         for number in sorted(self._changed | {number for _, number in touched}):
             members = frozenset(self._members.get(number, ()))
             seen = self._laws.qi_groups.get((shard, number))
             if not members:
                 self._members.pop(number, None)
-            elif seen is None and self._table.space.is_bounded:
-                members = frozenset()  # it is withheld
+            elif number in withheld:
+                members = frozenset()
             groups[number] = self._fact(members, seen.values if seen else (), f"{where}, {group_name((shard, number))}")
         self._add_release(groups, rebuilt)
         self._changed = set()

@@ -130,7 +130,7 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
     """NCP of attribute j over the smallest publishable run around the cells lo..hi."""
     at = space.axes[j].first_leaf
     if at < 0:
-        too_wide = float(space.axes.shape[0]) if hi - lo >= space.axes[j].cells_max else 0.0
+        too_wide = float(space.axes.shape[0] + 1) if hi - lo >= space.axes[j].cells_max else 0.0
         return (last_edge(space, j, hi) - first_edge(space, j, lo)) / space.axes[j].width + too_wide
     if lo == hi:
         return 0.0

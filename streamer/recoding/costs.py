@@ -90,14 +90,17 @@ def cost_of_shards(
         if not model.holds(part.subjects(model.subjects)):
             waiting.append(len(members))
         elif not tried or sum(tried) + len(members) <= rows_max:
-            own, is_foreseen = _loss_foreseen(part, rows_max)
-            loss, foreseen = loss + own * len(members), foreseen or is_foreseen
-            tried.append(len(members))
+            own, left_out, is_foreseen = _loss_foreseen(part, rows_max)
+            published = len(members) - left_out
+            loss, foreseen = loss + own * published, foreseen or is_foreseen
+            tried.append(published)
+            if left_out:
+                waiting.append(left_out)
         on_progress((number + 1) / shards)
     return {
         "shards": shards,
         "rows": {"min": int(sizes.min()), "max": int(sizes.max())},
-        "ncp": loss / sum(tried) if tried else None,
+        "ncp": loss / sum(tried) if sum(tried) else None,
         "foreseen": foreseen,
         "tried": len(tried),
         "waiting": {"shards": len(waiting), "rows": sum(waiting)},
@@ -108,20 +111,27 @@ SAMPLES_APART = 4
 """The larger sample has this many times the rows of the smaller one."""
 
 
-def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, bool]:
-    """The loss (NCP) of these rows, which hold the model; and whether it is foreseen from samples.
+def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, int, bool]:
+    """The mean loss of these rows, which hold the model; how many `coarsest` leaves out; if both are foreseen.
 
     Loss falls as a power of the rows, or faster if more and more of them are alike: the exponent is that between two
     samples, the larger one of rows_max rows.
     """
     n, k, order = len(microdata), microdata.table.k, np.random.default_rng(0).permutation(len(microdata))
     if n <= rows_max:
-        return _cost_of_k(microdata, k)[0]["ncp"] or 0.0, False
+        return *_loss_and_left_out(microdata, k), False
     few, many = (microdata.rows(order[:size]) for size in (rows_max // SAMPLES_APART, rows_max))
-    of_few, of_many = (_cost_of_k(some, k)[0].get("ncp") or 0.0 for some in (few, many))
+    (of_few, _), (of_many, left_out) = _loss_and_left_out(few, k), _loss_and_left_out(many, k)
+    left_out = left_out * n // rows_max
     if not of_few or not of_many:
-        return of_many, True
-    return of_many * (of_many / of_few) ** (log(n / rows_max) / log(SAMPLES_APART)), True
+        return of_many, left_out, True
+    return of_many * (of_many / of_few) ** (log(n / rows_max) / log(SAMPLES_APART)), left_out, True
+
+
+def _loss_and_left_out(microdata: Microdata, k: int) -> tuple[float, int]:
+    """The mean loss of the rows that are published, and how many are not."""
+    facts, recoding = _cost_of_k(microdata, k)
+    return (0.0, len(microdata)) if recoding is None else (gcp(microdata, recoding) or 0.0, facts["suppressed"])
 
 
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
@@ -136,17 +146,21 @@ def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
     if isinstance(attribute, TemporalAttribute):
         grid, half = attribute.calendar.grid, not attribute.calendar.grid.n % 2
         spans = [replace(grid, n=n) for n in ([grid.n // 2] * half + [2 * grid.n])]
-        return [span for span in spans if _regridded(attribute, span).n_cells > 1]
+        regridded = {span: _regridded(attribute, span) for span in spans}
+        return [span for span, one in regridded.items() if one.n_cells > 1 and one.cells_max >= 1]
     grids = [Decimal(decimal_text(attribute.grid * factor)) for factor in GRID_FACTORS]
     width = attribute.domain[1] - attribute.domain[0]
-    return [grid for grid in grids if grid <= width and (attribute.step is None or grid % attribute.step == 0)]
+    grids = [grid for grid in grids if grid <= width and (attribute.step is None or grid % attribute.step == 0)]
+    return [grid for grid in grids if replace(attribute, grid=grid).cells_max >= 1]
 
 
 def _regridded(attribute: TemporalAttribute, grid: Span) -> TemporalAttribute:
     """The attribute in other cells of the same unit, without its own levels, which may not fit them."""
     calendar = replace(attribute.calendar, grid=grid)
-    unit = attribute.unit * attribute.calendar.grid.n / grid.n
-    return TemporalAttribute(attribute.name, calendar, unit)
+    cells = Decimal(attribute.calendar.grid.n) / grid.n
+    coarsest = None if attribute.coarsest is None else attribute.coarsest * cells
+    unit = attribute.unit * cells
+    return TemporalAttribute(attribute.name, calendar, unit, weight=attribute.weight, coarsest=coarsest)
 
 
 def with_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> Microdata:

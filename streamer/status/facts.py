@@ -212,12 +212,12 @@ def mean_over_rows(parts: Sequence[tuple[float | None, int]]) -> float | None:
 def of_table(shards: Sequence[ShardFacts]) -> Measured:
     """The measures of all shards together: means over rows, sums of counts, and the time of the oldest one."""
     parts = [(shard.redis.custody.measured, shard.redis.sizes) for shard in shards]
-    published = [(one, sizes.records - sizes.pending - one.withheld) for one, sizes in parts]
+    published = [(one, max(0, sizes.records - sizes.pending - one.withheld)) for one, sizes in parts]
     return Measured(
         mean_over_rows([(one.ncp, rows) for one, rows in published]),
         mean_over_rows([(one.ncp_fresh, rows) for one, rows in published]),
         sum(one.messages for one, _ in parts),
         sum(one.records for one, _ in parts),
-        sum(one.withheld for one, _ in parts),
         min((one.at for one, _ in parts if one.at), default=0),
+        sum(one.withheld for one, _ in parts),
     )

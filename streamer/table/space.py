@@ -10,7 +10,7 @@ The rules of this file
   `ndarray.sum` does not.)
 * Containment is decided by cells and leaves, never by a similarity.
 * Weights have the mean 1, so a table loses between 0 and 1. A box that `coarsest` forbids is *too wide*: in each such
-  attribute it loses as much as everything else can, on top of its width. So algorithms make one only if they must, a
+  attribute it loses more than everything else can, on top of its width. So algorithms make one only if they must, a
   loss still grows with every attribute of the box, and what widens a box costs at least the width that it adds.
 """
 
@@ -70,7 +70,7 @@ class Space:
         self.d = len(self.axes)
         stated = np.array([axis.weight for axis in axes])
         self.weight: Floats = stated * (self.d / (fsum(stated) or 1.0)) if weight is None else weight
-        self.too_wide_ncp = float(self.d) if too_wide_ncp is None else too_wide_ncp
+        self.too_wide_ncp = self.d + 1.0 if too_wide_ncp is None else too_wide_ncp
         self.cells_max: Ints = np.array([axis.cells_max for axis in axes], dtype=np.int64)
         self.nodes_max: tuple[tuple[int, Ints], ...] = tuple(  # by leaf the largest node that may be published
             (j, axis.hierarchy.levels[axis.level_max])
@@ -146,6 +146,16 @@ class Space:
         if not len(groups):
             return 0.0
         return float((self.ncp(*self.boxes_around(cells, groups)) * [*map(len, groups)]).sum())
+
+    def published_loss_of(self, cells: Ints, groups: Sequence[Ints]) -> float:
+        """`published_loss` of the smallest boxes around groups, as in `boxes_around`."""
+        return self.published_loss(*self.boxes_around(cells, groups), np.array([*map(len, groups)]))
+
+    def published_loss(self, lo: Ints, hi: Ints, rows: Ints) -> float:
+        """Rows (g,) times NCP of boxes (g, d), summed; those in boxes that are too wide as the others on average."""
+        shown = ~self.too_wide(lo, hi) if self.is_bounded else np.ones(len(rows), dtype=bool)
+        lost, n = float((self.ncp(lo[shown], hi[shown]) * rows[shown]).sum()), int(rows[shown].sum())
+        return lost if n == rows.sum() else lost * float(rows.sum()) / n if n else float(self.d * rows.sum())
 
     def mean_loss(self, ncp: float, rows: int = 1) -> float | None:
         """The one scale of a loss that people and programs see: the mean over quasi-identifiers and rows, 0 to 1.

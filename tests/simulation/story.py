@@ -9,10 +9,13 @@ from collections.abc import Sequence
 import msgspec
 
 from simulation.simulator import SECRET, Fault, World
-from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord
+from streamer.incremental.checks.source import SourceLaws, index_table
+from streamer.incremental.engine.stored_state import PENDING
+from streamer.incremental.release.fold import FoldedRelease, parse_part
 from streamer.incremental.release.records import OUTSIDE, Outgoing
 from streamer.incremental.shard.input import Message
+from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.schema import Table
 from worlds.small_tables import CITY, YEARS, table
@@ -135,3 +138,24 @@ def steps_of_a_quiet_run() -> int:
     world = World(PEOPLE, MESSAGES, {})
     world.run(batch=5)
     return world.steps
+
+
+def records_of(sent: Sequence[Outgoing]) -> list[LiveRecord]:
+    """The published rows of a transaction, as a reader has them."""
+    found = []
+    for record in sent:
+        if record.topic in OUTPUTS:
+            headers = dict(record.headers)
+            release, through = int(headers["release"]), int(headers["through"])
+            part = parse_part(headers["part"])
+            found.append(LiveRecord(0, release, through, record.key, record.value, part, record.topic))
+    return found
+
+
+def assert_the_source_agrees(world: World, laws: ChangelogLaws) -> None:
+    state = MemoryStore(world.server, world.table.name, 0).load()
+    assert state is not None
+    records = dict(state.kept.records)
+    rows = {key: record.row for key, record in records.items()}
+    lines = [(key, None if one.qi_group == PENDING else (0, one.qi_group)) for key, one in records.items()]
+    SourceLaws(world.table, laws, index_table(rows, lines)).check_all("the end")

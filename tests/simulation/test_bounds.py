@@ -10,8 +10,14 @@ from itertools import pairwise
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import PEOPLE, events, held_to_laws, published_table
-from simulation.test_forms import assert_the_source_agrees, records_of
+from simulation.story import (
+    PEOPLE,
+    assert_the_source_agrees,
+    events,
+    held_to_laws,
+    published_table,
+    records_of,
+)
 from streamer.incremental.checks.changelog import ChangelogLaws, in_releases
 from streamer.incremental.store.memory import MemoryStore
 from streamer.table.schema import GROUPS, REPAIR, ROWS, Table

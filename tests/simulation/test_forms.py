@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import MESSAGES, PEOPLE, events, fold, published_table, table_before, tables_by_count
-from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
-from streamer.incremental.checks.source import SourceLaws, index_table
-from streamer.incremental.engine.stored_state import PENDING
+from simulation.story import (
+    MESSAGES,
+    PEOPLE,
+    assert_the_source_agrees,
+    events,
+    fold,
+    published_table,
+    records_of,
+    table_before,
+    tables_by_count,
+)
+from streamer.incremental.checks.changelog import ChangelogLaws, in_releases
 from streamer.incremental.release.fold import Fold, FoldedRelease, parse_part
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
-from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.topics import OUTPUTS, QIT, STT, outputs_of
+from streamer.incremental.topics import QIT, STT, outputs_of
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 
 TABLES = {form: replace(PEOPLE, form=form) for form in (GROUPS, LOSSY_JOIN)}
 FORMS = pytest.mark.parametrize("form", TABLES)
-
-
-def records_of(sent: Sequence[Outgoing]) -> list[LiveRecord]:
-    """The published rows of a transaction, as a reader has them."""
-    found = []
-    for record in sent:
-        if record.topic in OUTPUTS:
-            headers = dict(record.headers)
-            release, through = int(headers["release"]), int(headers["through"])
-            part = parse_part(headers["part"])
-            found.append(LiveRecord(0, release, through, record.key, record.value, part, record.topic))
-    return found
 
 
 @cache
@@ -62,15 +57,6 @@ def assert_true_and_lawful(world: World, messages: list[Message], first: int = 0
     for release in in_releases(kept):
         laws.check(release)
     assert_the_source_agrees(world, laws)
-
-
-def assert_the_source_agrees(world: World, laws: ChangelogLaws) -> None:
-    state = MemoryStore(world.server, world.table.name, 0).load()
-    assert state is not None
-    records = dict(state.kept.records)
-    rows = {key: record.row for key, record in records.items()}
-    lines = [(key, None if one.qi_group == PENDING else (0, one.qi_group)) for key, one in records.items()]
-    SourceLaws(world.table, laws, index_table(rows, lines)).check_all("the end")
 
 
 @FORMS

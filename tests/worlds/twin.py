@@ -121,7 +121,7 @@ class Scan:
             else:
                 first, last = self.edges(j, lo, hi)
                 term = (last - first) / width if width else 0.0
-            total += term + len(self.axes) if self.too_wide(j, lo, hi) else term
+            total += term + (len(self.axes) + 1) if self.too_wide(j, lo, hi) else term
         return total
 
     def t_qgssd(self, cells: Sequence[int], number: int) -> float:

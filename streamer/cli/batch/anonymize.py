@@ -156,6 +156,8 @@ def command(**given: Any) -> None:
     chosen = algorithm_named(asked.algorithm)
     options = checked_options(asked.suppression, asked.refine, asked.keep_equal_boxes, asked.seed)
     schema = with_k(load_table(asked.table, needs_key=False), asked.k)
+    if asked.form == LOSSY_JOIN and schema.space.is_bounded:
+        raise UsageError("--form lossy-join publishes exact quasi-identifiers and no intervals: remove `coarsest`")
     with stages() as progress:
         anonymize = _whole if asked.fragment_rows is None else _by_fragments
         try:

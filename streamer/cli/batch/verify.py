@@ -159,7 +159,7 @@ class EngineBeside:
         self._behind.require_shard(release.shard, "--events")
         for _ in self._behind.up_to(release.through):
             pass
-        self._source_laws.check(touched | self._drain(), release_name(release))
+        self._source_laws.check(touched | self._drain(), release_name(release), self._withheld)
 
     def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
         """Checks a release against its events. A changelog of several shards is a UsageError, not a violation."""
@@ -179,7 +179,12 @@ class EngineBeside:
         """Checks that the events after the last release have changed nothing that is published."""
         for _ in self._behind.up_to(None):
             pass
-        self._source_laws.check(self._drain(), "the end of the events, after the last release")
+        self._source_laws.check(self._drain(), "the end of the events, after the last release", self._withheld)
+
+    @property
+    def _withheld(self) -> set[QIGroupId]:
+        engine = self._behind.engine
+        return {(engine.shard, number) for number in engine.withheld}
 
     def _drain(self) -> set[QIGroupId]:
         """Moves the engine's changes into the index table; returns the QI groups they touched."""

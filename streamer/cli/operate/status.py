@@ -109,7 +109,7 @@ def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, A
         "input_end": shard.kafka.input_state.end,
         "lag": shard.lag,
         "rows": sizes.records,
-        "pending": sizes.pending + custody.measured.withheld,
+        "pending": min(sizes.records, sizes.pending + custody.measured.withheld),  # the latter is seconds old
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
         "measured": _measured(custody.measured),

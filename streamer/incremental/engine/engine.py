@@ -255,6 +255,15 @@ class Engine:
         return Published(rows, self.n_rows - self.n_pending - rows, self.table.space.mean_loss(ncp, rows))
 
     @property
+    def withheld(self) -> frozenset[int]:
+        """The QI groups that are wider than `coarsest` allows; looks at each once, if there may be any."""
+        self.run()
+        if not self.table.space.is_bounded:
+            return frozenset()
+        numbers, lo, hi, _ = replacing.boxes_of(self._core)
+        return frozenset(numbers[self.table.space.too_wide(lo, hi)].tolist())
+
+    @property
     def rows_published_max(self) -> int:
         """Upper bound of the records that `drain` will publish."""
         self.run()

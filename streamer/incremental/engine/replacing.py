@@ -44,7 +44,7 @@ from streamer.incremental.core.layout import HI, LO, NONE
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.rows import Rows
 from streamer.privacy.models import model_of
-from streamer.table.arrays import Floats, Ints, Records, records
+from streamer.table.arrays import Ints, Records, records
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
@@ -59,7 +59,7 @@ class RegionGroups:
     sizes: Ints  # (g,)
     lo: Ints  # (g, d)
     hi: Ints  # (g, d)
-    ncp: Floats  # (g,)
+    space: Space
     members: Ints  # (n,): rows, group by group
     values: Ints  # (n,): numbers of published values, group by group, sorted within
     ends: Ints  # (g,): where a group ends in both
@@ -75,8 +75,8 @@ class RegionGroups:
 
     @property
     def loss(self) -> float:
-        """NCP times rows, summed."""
-        return float((self.sizes * self.ncp).sum())
+        """NCP times rows, summed; withheld rows as the others on average."""
+        return self.space.published_loss(self.lo, self.hi, self.sizes)
 
 
 def successors(old: RegionGroups, new: RegionGroups) -> tuple[dict[int, int], set[int]]:
@@ -208,6 +208,7 @@ class Region:
     numbers: tuple[int, ...]  # ascending
     rows: EncodedRows = field(repr=False)  # all their rows
     ncp: float  # NCP times rows, summed
+    published_ncp: float  # the same, withheld rows as the others on average
     stamp: bytes = field(repr=False)
     standing: Ints = field(repr=False)  # (n,): of each row's group the index in `numbers`, or NOWHERE
 
@@ -289,7 +290,8 @@ def _region(table: Table, rows: Rows, now: _Now) -> Region:
     lo, hi = table.space.generalize(*_hulls(now.cells, now.of_row, now.sizes))
     smallest = (lo == now.lo).all(axis=1) & (hi == now.hi).all(axis=1)
     standing = np.where(smallest[now.of_row], now.of_row, NOWHERE)
-    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest(), standing)
+    published = table.space.published_loss(now.lo, now.hi, now.sizes)
+    return Region(tuple(now.numbers.tolist()), encoded, loss, published, stamp.digest(), standing)
 
 
 def _hulls(cells: Ints, of_row: Ints, sizes: Ints) -> tuple[Ints, Ints]:
@@ -340,7 +342,7 @@ def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[
     if boxes is None:
         boxes = table.space.generalize(*_hulls(now.cells, of_row, sizes))
     members = np.argsort(of_row, kind="stable")
-    return RegionGroups(of_row, sizes, *boxes, table.space.ncp(*boxes), members, now.values[order], ends)
+    return RegionGroups(of_row, sizes, *boxes, table.space, members, now.values[order], ends)
 
 
 class _Plan:

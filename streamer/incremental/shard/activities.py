@@ -370,8 +370,8 @@ class Activities:
         if at is None:
             return
         space = self._table.space
-        fresh = space.loss_of(space.cells(at.region.rows.codes), event.groups)
-        look = self._look.sampled(at.region.ncp, fresh, event.seconds)
+        fresh = space.published_loss_of(space.cells(at.region.rows.codes), event.groups)
+        look = self._look.sampled(at.region.published_ncp, fresh, event.seconds)
         if not look.regions:
             drift = rebuild.ratio(look.now, look.fresh)
             look = look.ended(self._looked(meta.counts.messages, look.seconds), drift)

@@ -142,7 +142,8 @@ class Machine:
         if self._loaded is None:
             return ready.Facts(self.phase.value, self.meta)
         (engine, s), (_, withheld, ncp), drift = self._loaded, self._summed_up[1], self.activities.drift
-        sizes = {"rows": engine.n_rows, "pending": engine.n_pending + withheld, "qi_groups": engine.n_qi_groups}
+        pending = min(engine.n_rows, engine.n_pending + withheld)
+        sizes = {"rows": engine.n_rows, "pending": pending, "qi_groups": engine.n_qi_groups}
         fresh = ncp / drift if ncp is not None and drift else None
         sealed = None if s is None else ready.SealedFigures(s.epoch, s.n_cohorts, s.n_waiting)
         return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh, sealed, withheld)

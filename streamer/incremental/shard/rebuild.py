@@ -76,8 +76,12 @@ def region_rows(table: Table, algorithm: str, rows: int) -> int:
 
 
 def gains(space: Space, region: Region, groups: Sequence[Ints], algorithm: str) -> bool:
-    """True if a region loses less in these QI groups, or has to be replaced whatever it loses."""
-    return algorithm in FULL_DOMAIN or space.loss_of(space.cells(region.rows.codes), groups) < region.ncp
+    """True if a region loses less in these QI groups, or has to be replaced whatever it loses.
+
+    It never has to if more of it would be withheld (`coarsest`), which counts as loss.
+    """
+    whatever = algorithm in FULL_DOMAIN and not space.is_bounded
+    return whatever or space.loss_of(space.cells(region.rows.codes), groups) < region.ncp
 
 
 RESTARTS_MAX = 2

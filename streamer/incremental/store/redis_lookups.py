@@ -73,8 +73,8 @@ class Measured(msgspec.Struct, frozen=True):
     ncp_fresh: float | None = None  # the same of a table anonymized afresh, by the last look for drift
     messages: int = 0
     records: int = 0  # published
-    withheld: int = 0  # rows of QI groups that are wider than `coarsest` allows
     at: Annotated[int, msgspec.Meta(ge=0, le=YEAR_9999)] = 0  # seconds since 1970 by Redis' clock
+    withheld: int = 0  # rows of QI groups that are wider than `coarsest` allows
 
     @property
     def over_fresh(self) -> float | None:

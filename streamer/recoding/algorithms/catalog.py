@@ -21,16 +21,18 @@ from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, counted, subject_names
 from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.contract import (
-    KEPT,
     LIMITED,
     PLAIN,
+    STAYING,
     SUPPRESSED,
     Algorithm,
     Options,
     Recoding,
+    apart_by_bounds,
     box_numbers,
     by_box,
     check,
+    local_recoding,
     narrow_only,
     require_narrow,
 )
@@ -93,16 +95,33 @@ def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Optio
     require_possible(microdata, model)
     chance = np.random.default_rng(options.chance)
     seen = canonical(microdata, chance)
-    recoding = algorithm.run(seen.microdata, model, options)
+    recoding = _run_without_hopeless(algorithm, seen.microdata, model, options)
     if options.merge_equal_boxes:
         recoding = by_box(recoding)
-    if options.too_wide != KEPT:
+    if options.too_wide != STAYING:
         recoding = narrow_only(microdata.space, recoding)
     recoding = numbered(recoding, chance)
     check(seen.microdata, model, recoding)
     _require_allowed(algorithm, options, microdata.space, recoding.n_suppressed, len(microdata))
     qi_group = np.empty(len(microdata), dtype=np.int64)
     qi_group[seen.rows] = recoding.qi_group
+    return replace(recoding, qi_group=qi_group)
+
+
+def _run_without_hopeless(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options) -> Recoding:
+    """The algorithm's answer for the rows that `coarsest` does not leave alone, in which case the others are out."""
+    hopeless = np.zeros(len(microdata), dtype=bool)
+    if microdata.space.is_bounded and options.too_wide != STAYING and not algorithm.full_domain:
+        apart = apart_by_bounds(microdata.space, microdata.cells)
+        hopeless = np.bincount(apart)[apart] < model.rows_min
+    rest = microdata.rows(np.flatnonzero(~hopeless)) if hopeless.any() else microdata
+    if not model.holds(rest.subjects(model.subjects)):
+        return local_recoding(microdata, np.full(len(microdata), SUPPRESSED, dtype=np.int64))
+    room = max(0, options.suppressed_max(len(microdata)) - int(hopeless.sum()))
+    asked = replace(options, suppression=room / len(rest)) if hopeless.any() else options
+    recoding = algorithm.run(rest, model, asked)
+    qi_group = np.full(len(microdata), SUPPRESSED, dtype=np.int64)
+    qi_group[~hopeless] = recoding.qi_group
     return replace(recoding, qi_group=qi_group)
 
 
@@ -156,7 +175,7 @@ def initial_groups(microdata: Microdata, model: Model, seed: int, on_progress: O
     """
     if not model.holds(microdata.subjects(model.subjects)):
         return []
-    options = Options(chance=seed, too_wide=KEPT, on_progress=on_progress)
+    options = Options(chance=seed, too_wide=STAYING, on_progress=on_progress)
     qi_group = run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model, options).qi_group
     order = np.argsort(qi_group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(qi_group[order])) + 1)

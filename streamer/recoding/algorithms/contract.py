@@ -145,13 +145,33 @@ def narrow_only(space: Space, recoding: Recoding) -> Recoding:
     return replace(recoding, qi_group=number[recoding.qi_group], lo=recoding.lo[stays], hi=recoding.hi[stays])
 
 
-def require_narrow(too_wide: int, rows: int, options: Options) -> None:
+def apart_by_bounds(space: Space, cells: Ints) -> Ints:
+    """Numbers for rows of cells (n, d) that differ if `coarsest` lets no QI group hold both; int64 (n,).
+
+    Rows are apart if a gap between cells, or a node of the highest level, is between them in one attribute; then those
+    left together are looked at again in the others.
+    """
+    apart, n_before, nodes = np.zeros(len(cells), dtype=np.int64), 0, dict(space.nodes_max)
+    while (n := int(apart.max(initial=-1)) + 1) != n_before:
+        n_before = n
+        for j in range(space.d):
+            order = np.lexsort((cells[:, j], apart))
+            along, group = cells[order, j], apart[order]
+            gap = np.diff(along) >= space.cells_max[j]
+            if j in nodes:
+                gap = nodes[j][along[1:]] != nodes[j][along[:-1]]
+            apart[order] = np.cumsum(np.append(0, gap | (np.diff(group) > 0)))
+    return apart
+
+
+def require_narrow(too_wide: int, rows: int, options: Options, may_leave_out: bool = True) -> None:
     """Raises ConfigError if `coarsest` leaves out more of the rows than the caller allows."""
     if too_wide > options.suppressed_max(rows):
         share = ceil(10_000 * too_wide / rows) / 10_000
+        way = f"leave them out with --suppression {share:g} or more, " if may_leave_out and share < 1 else ""
         raise ConfigError(
-            f"{too_wide} of {rows} rows are in no QI group that is as narrow as `coarsest` asks: leave them out with"
-            f" --suppression {share:g} or more, raise `coarsest` in table.yaml, or ask for less privacy"
+            f"{too_wide} of {rows} rows are in no QI group that is as narrow as `coarsest` asks: {way}raise `coarsest`"
+            " in table.yaml, or ask for less privacy"
         )
 
 
@@ -159,7 +179,7 @@ ROWS_PER_CALL = 1 << 18
 """About how many rows one call of a compiled loop looks at: some hundredths of a second."""
 
 
-LIMITED, LEFT_OUT, KEPT = "limited", "left out", "kept"
+LIMITED, LEFT_OUT, STAYING = "limited", "left out", "staying"
 """QI groups that `coarsest` forbids: left out as far as `suppression` allows, or all; kept by a stream, which does not
 publish them."""
 

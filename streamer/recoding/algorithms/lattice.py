@@ -45,8 +45,8 @@ from streamer.privacy.compiled import Rules, rules_of
 from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import (
-    KEPT,
     LIMITED,
+    STAYING,
     SUPPRESSED,
     Algorithm,
     Options,
@@ -656,12 +656,12 @@ def _of_vectors(
 ) -> Recoding:
     """The same of a table that is known by its counts: the QI group of each vector."""
     rows = int(counts.rows.sum())
-    allowed, bounded = options.suppressed_max(rows), table.space.is_bounded and options.too_wide != KEPT
+    allowed, bounded = options.suppressed_max(rows), table.space.is_bounded and options.too_wide != STAYING
     recoded = FullDomain(table, counts, model, bounded=bounded)
     if bounded:
         least = recoded.n_suppressed(tuple(n - 1 for n in recoded.n_levels), rows)
         if options.too_wide == LIMITED:
-            require_narrow(least, rows, options)
+            require_narrow(least, rows, options, model.is_growing)
         allowed = max(allowed, least)
     lattice = Lattice(recoded.n_levels, lambda node: recoded.n_suppressed(node, allowed) <= allowed)
     search(lattice)

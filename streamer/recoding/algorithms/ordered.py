@@ -41,7 +41,15 @@ from streamer.recoding.algorithms.bundles import (
     remove_bundle,
     task_of,
 )
-from streamer.recoding.algorithms.contract import KEPT, PLAIN, SUPPRESSED, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.contract import (
+    PLAIN,
+    STAYING,
+    SUPPRESSED,
+    Algorithm,
+    Options,
+    Recoding,
+    local_recoding,
+)
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
     FAIR,
@@ -653,7 +661,7 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     if any(last):
         _, best, done = _refined(task, best, len(rows), last, parts[len(starts)])
         sweeps += done
-    if microdata.space.is_bounded and options.too_wide != KEPT:
+    if microdata.space.is_bounded and options.too_wide != STAYING:
         best = _narrowed(task, best, len(rows))
     if rows_max:
         best = _without_outliers(task, best, rows_max, len(rows), parts[-1])

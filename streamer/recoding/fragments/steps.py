@@ -17,7 +17,7 @@ from streamer.errors import ConfigError, UsageError
 from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run, run_on_vectors
-from streamer.recoding.algorithms.contract import SUPPRESSED, Options, Recoding, check
+from streamer.recoding.algorithms.contract import LIMITED, STAYING, SUPPRESSED, Options, Recoding, check
 from streamer.recoding.algorithms.lattice import Node, boxes_at
 from streamer.recoding.algorithms.vectors import VectorCounts, united, vector_counts
 from streamer.recoding.fragments.layout import FilePart, PieceGroups
@@ -136,8 +136,10 @@ def chance_of(recipe: Recipe, turn: int, number: int) -> int:
 def anonymized(recipe: Recipe, rows: Any, chance: int) -> Piece:
     """A fragment's QI groups by the algorithm of the catalog; `layout.numbers` merges those of one box, if at all."""
     microdata = microdata_of_rows(recipe.table, rows)
-    options = replace(recipe.options, chance=chance, merge_equal_boxes=False)
-    return _piece_of(rows, run(algorithm_named(recipe.algorithm), microdata, recipe.model, options))
+    algorithm = algorithm_named(recipe.algorithm)
+    too_wide = LIMITED if algorithm.full_domain else STAYING  # mending may still make them narrow; `recoded` asks
+    options = replace(recipe.options, chance=chance, merge_equal_boxes=False, too_wide=too_wide)
+    return _piece_of(rows, run(algorithm, microdata, recipe.model, options))
 
 
 def improved(recipe: Recipe, rows: Any, chance: int) -> Piece:
@@ -272,6 +274,12 @@ def recoded(recipe: Recipe, part: FilePart, pieces: Sequence[Piece]) -> tuple[Mi
     lo[number] = np.concatenate([piece.groups.lo for piece in pieces])
     hi[number] = np.concatenate([piece.groups.hi for piece in pieces])
     qi_group = np.repeat(number, np.concatenate([piece.groups.rows for piece in pieces]))
+    if too_wide := int(recipe.table.space.too_wide(lo, hi)[qi_group].sum()):
+        raise ConfigError(
+            f"{too_wide} rows of a part are in no QI group that is as narrow as `coarsest` asks, and with fragments no"
+            " rows are left out but by ola and degree-first: take one of these with --suppression, leave out"
+            " --fragment-rows, or raise `coarsest`"
+        )
     rows = require("pyarrow", "parquet").concat_tables([piece.rows for piece in pieces])
     return microdata_of_rows(recipe.table, rows), Recoding(qi_group, lo, hi)
 

@@ -94,8 +94,10 @@ class NumericAttribute:
 
     @property
     def cells_max(self) -> int:
-        """The most cells of a published interval."""
-        return NO_BOUND if self.coarsest is None else int((self.coarsest + (self.step or 0)) // self.grid)
+        """The most cells of a published interval, all of full length."""
+        if self.coarsest is None or self.coarsest >= self.domain[1] - self.domain[0]:
+            return NO_BOUND
+        return int((self.coarsest + (self.step or 0)) // self.grid)
 
     @property
     def axis(self) -> Axis:

@@ -90,7 +90,7 @@ def categorical_attribute(
         _shortest(unit),
         null_code=hierarchy.code_of.get(NULL_LABEL) if own_null else None,  # a node may have that name: a fault
         other_code=None if other is None else hierarchy.code_of[other],
-        weight=column.weight,
+        weight=_shortest(column.weight),
         coarsest=None if level is None else int(level),
     )
 
@@ -268,8 +268,8 @@ def numeric_attribute(
         width=column.width,
         hierarchy=hierarchy,
         ends_take_all=column.outside is not None,
-        weight=column.weight,
-        coarsest=column.coarsest,
+        weight=_shortest(column.weight),
+        coarsest=None if column.coarsest is None else _shortest(column.coarsest),
     )
     if attribute.cells_max < 1:
         faults.append(f"{place}.coarsest: a cell of the grid, {decimal_text(attribute.grid)}, is wider; raise coarsest")
@@ -345,7 +345,7 @@ def temporal_attribute(place: str, name: str, column: TemporalSettings, faults: 
                 _in_cells(column.unit, column.grid) if column.unit else calendar.n_cells * UNIT_SHARE,
                 column.levels,
                 ends_take_all=column.outside is not None,
-                weight=column.weight,
+                weight=_shortest(column.weight),
                 coarsest=_in_cells(column.coarsest, column.grid) if column.coarsest else None,
             )
             if made.cells_max >= 1:

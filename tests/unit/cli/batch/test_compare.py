@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
-from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.contract import LEFT_OUT, Options
 from streamer.recoding.comparison import options_for
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
@@ -48,9 +48,10 @@ def test_one_that_cannot_do_it_is_listed_with_its_reason(monkeypatch: pytest.Mon
 def test_options_go_to_the_algorithms_that_know_them() -> None:
     plain = replace(ALGORITHMS[DEFAULT_ALGORITHM], suppresses=False, refines=False)
     asked = Options(seed=3, suppression=0.1, refine=2)
-    assert options_for(plain, asked) == Options(seed=3)
-    assert options_for(replace(plain, suppresses=True), asked) == Options(seed=3, suppression=0.1)
-    assert options_for(replace(plain, refines=True), asked) == Options(seed=3, refine=2)
+    none = Options(seed=3, too_wide=LEFT_OUT)
+    assert options_for(plain, asked) == none
+    assert options_for(replace(plain, suppresses=True), asked) == replace(none, suppression=0.1)
+    assert options_for(replace(plain, refines=True), asked) == replace(none, refine=2)
 
 
 def test_a_model_that_cannot_hold_ends_with_code_2() -> None:

@@ -67,7 +67,7 @@ from streamer.table.codes import Diversity
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Limits, RebuildRules, Table
-from worlds.small_tables import TABLES, codes_of
+from worlds.small_tables import TABLES, YEARS, codes_of
 
 PEOPLE = TABLES["decimal, number, category"]
 
@@ -124,12 +124,15 @@ def test_only_a_region_that_loses_less_is_worth_replacing() -> None:
     codes = np.array([[0], [0], [5], [5]])
     apart, together = [np.array([0, 1]), np.array([2, 3])], [np.arange(4)]
     rows = EncodedRows(["a", "b", "c", "d"], codes, [()] * 4, [()] * 4, [None] * 4)
-    wide = Region((1,), rows, TABLE.space.loss_of(TABLE.space.cells(codes), together), b"", np.zeros(4, int))
-    narrow = Region((1, 2), rows, 0.0, b"", np.array([0, 0, 1, 1]))
+    lost = TABLE.space.loss_of(TABLE.space.cells(codes), together)
+    wide = Region((1,), rows, lost, lost, b"", np.zeros(4, int))
+    narrow = Region((1, 2), rows, 0.0, 0.0, b"", np.array([0, 0, 1, 1]))
     assert gains(TABLE.space, wide, apart, "ordered")
     assert not gains(TABLE.space, narrow, apart, "ordered")
     assert not gains(TABLE.space, wide, together, "ordered")
     assert gains(TABLE.space, narrow, together, "ola")
+    bounded = dataclasses_replace(TABLE, attributes=(dataclasses_replace(YEARS, coarsest=Decimal(1)),))
+    assert not gains(bounded.space, narrow, together, "ola"), "it would be withheld"
 
 
 # What is said of rebuilds that are remembered.
@@ -285,7 +288,12 @@ def region(people: Mapping[str, tuple[int, ...]], problems: dict[str, bytes] | N
     values: list[tuple[bytes, ...]] = [((problems or {}).get(name, b'"flu"'),) for name in people]
     who: list[str | None] = [name.partition("-")[0] for name in people]
     return Region(
-        (1,), EncodedRows(list(people), codes, values, [()] * len(people), who), 0.0, b"", np.zeros(len(people), int)
+        (1,),
+        EncodedRows(list(people), codes, values, [()] * len(people), who),
+        0.0,
+        0.0,
+        b"",
+        np.zeros(len(people), int),
     )
 
 

@@ -33,8 +33,10 @@ from streamer.recoding.algorithms.fuzzy import (
 )
 from streamer.table.arrays import Floats, Ints
 from streamer.table.codes import CategoricalAttribute, NumericAttribute
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.table.space import Space
 from worlds.algorithms_by_hand import fits, obeys
 from worlds.microdata import (
     ANCESTORS,
@@ -78,7 +80,8 @@ def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: i
         sensitive = float(one is not other)
     else:
         sensitive = float(unlike(PROBLEMS, PROBLEMS.code_of[one], PROBLEMS.code_of[other]))
-    return alpha * sum(parts) / len(parts) + beta * (sensitive if sign > 0 else 1 - sensitive)
+    weighted = sum(part * weight for part, weight in zip(parts, data.space.weight.tolist(), strict=True))
+    return alpha * weighted / len(parts) + beta * (sensitive if sign > 0 else 1 - sensitive)
 
 
 def measured(points: Points, centres: Centres) -> Floats:
@@ -149,12 +152,19 @@ def test_weights_that_do_not_sum_to_one_and_other_signs_are_refused(wrong: dict)
 
 
 def losses_by_hand(data: Microdata, rows: list[int]) -> list[float]:
-    """Equation 6 for one class, attribute by attribute, climbing the trees."""
+    """Equation 6 for one class, attribute by attribute, climbing the trees; more for what is too wide."""
     lo, hi = data.cells[rows].min(axis=0), data.cells[rows].max(axis=0)
     widths = data.space.ncp_terms(lo, hi).tolist()
     for j, tree in data.space.trees:
-        widths[j] = float(unlike(tree, int(lo[j]), int(hi[j])))
+        widths[j] = height_by_hand(data.space, j, tree, int(lo[j]), int(hi[j]))
     return widths
+
+
+def height_by_hand(space: Space, j: int, tree: Hierarchy, lo: int, hi: int) -> float:
+    """The height of the node over two leaves, by its weight; d more if it is too wide."""
+    low, high = tree.cover(lo, hi)
+    too_wide = space.of_one(j).forbids([low], [high])
+    return float(unlike(tree, lo, hi)) * float(space.weight[j]) + (space.d + 1) * too_wide
 
 
 def rise_by_hand(data: Microdata, one: list[int], other: list[int]) -> float:
@@ -207,7 +217,7 @@ def test_an_attributes_loss_is_its_height_or_its_width(data: st.DataObject, smal
             box[0, j], box[1, j] = lo, hi
             assert ncp_term(losses, j, lo, hi) == small.space.ncp_terms(*box)[j]
         else:
-            assert ncp_term(losses, j, lo, hi) == float(unlike(attribute.hierarchy, lo, hi))
+            assert ncp_term(losses, j, lo, hi) == height_by_hand(small.space, j, attribute.hierarchy, lo, hi)
 
 
 @given(data=st.data(), small=some_table, few=st.integers(1, 4))

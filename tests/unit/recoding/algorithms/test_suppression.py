@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, task_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS, run
-from streamer.recoding.algorithms.contract import KEPT, Options
+from streamer.recoding.algorithms.contract import STAYING, Options
 from streamer.recoding.algorithms.group_index import loss_of
 from streamer.recoding.algorithms.suppression import left_out
 from streamer.recoding.metrics.utility import gcp
@@ -86,7 +86,7 @@ def test_groups_that_stay_hold_and_the_first_turn_saves_no_less_than_any_member_
     model: Model, data: st.DataObject, small: Table, room: int
 ) -> None:
     people, rows, task, subjects = some_people(data, model, small)
-    recoding = holding(ORDERED, people, model, Options(too_wide=KEPT))
+    recoding = holding(ORDERED, people, model, Options(too_wide=STAYING))
     group, room = recoding.qi_group[rows[task.bundles.begin]], min(room, len(people) - 1)
     gone, found = left_out(task, group, recoding.n_groups, room)
     before = [np.flatnonzero(group == number).tolist() for number in range(recoding.n_groups)]

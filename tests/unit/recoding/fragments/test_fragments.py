@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamer.errors import LawViolated
+from streamer.errors import ConfigError, LawViolated
+from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, run
 from streamer.recoding.fragments import steps
 from streamer.recoding.fragments.layout import PieceGroups, check_written, numbers, parts_of, tokens
@@ -22,13 +23,22 @@ from streamer.recoding.publication import published_arrow
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.fragments import Written, anonymized, arrow_of, recipe_for
-from worlds.microdata import MODELS, TABLES, assert_holds, microdata, permuted, renamed, some_model, some_table
+from worlds.microdata import MODELS, TABLES, assert_holds, data_of, microdata, permuted, renamed, some_model
 
 INDIVIDUALS = TABLES["individuals"]
 
 
 def rows_of(written: Written) -> list[dict[str, Any]]:
     return [row for file in written.files for row in file.to_pylist()]
+
+
+some_table = st.sampled_from([small for small in TABLES.values() if not small.space.is_bounded])
+
+
+def test_rows_that_coarsest_leaves_out_are_refused_with_what_to_do() -> None:
+    rows = data_of(TABLES["bounds"], [[0, 0], [9, 5], [0, 0], [9, 5], [0, 5], [9, 0]])
+    with pytest.raises(ConfigError, match=r"2 rows of a part .* take one of these with --suppression, leave out"):
+        anonymized(recipe_for(rows, k_anonymity(2), 6, seed=7), [arrow_of(rows)], rows_per_file=1_000)
 
 
 @given(st.data(), some_table, some_model, st.integers(3, 30), st.integers(1, 4))

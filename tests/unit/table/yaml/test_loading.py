@@ -246,7 +246,7 @@ QI = "role: quasi-identifier"
         (
             f"{QI}, hierarchy: sex.csv, levels: 2",
             "columns.x.levels: is not a setting; there are role, type, domain, grid, step, outside, width, unit,"
-            " hierarchy, null_as, null, other, na, written",
+            " weight, coarsest, hierarchy, null_as, null, other, na, written",
         ),
         ("role: secret", "columns.x.role: must be quasi-identifier, sensitive or keep"),
         ("type: integer", "columns.x.role: must be quasi-identifier, sensitive or keep"),

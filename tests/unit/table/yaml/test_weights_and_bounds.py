@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import streamer
 from streamer.errors import ConfigError
 from streamer.recoding.algorithms.catalog import ALGORITHMS
+from streamer.recoding.algorithms.contract import apart_by_bounds
 from streamer.table.codes import CategoricalAttribute
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
@@ -78,6 +80,12 @@ def test_no_published_interval_is_wider_than_coarsest(column: dict[str, Any], ce
 
 def test_a_bound_as_wide_as_the_domain_is_none() -> None:
     assert not table(age=AGE | {"coarsest": 99}).space.is_bounded
+    assert not table(age=AGE | {"domain": [0, 3], "coarsest": 3}).space.is_bounded, "the only cell is wider, but cut"
+
+
+def test_equal_numbers_make_equal_tables() -> None:
+    said = [table(age=AGE | {"coarsest": n, "weight": w}).fingerprint for n, w in (("20", "2"), ("20.0", "2.0"))]
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize(("level", "allowed"), [(0, "exact"), (1, "a"), (2, "west"), (3, "*")])
@@ -90,14 +98,14 @@ def test_no_published_node_is_above_the_level(level: int, allowed: str) -> None:
 
 
 @given(weights=st.tuples(st.integers(1, 9), st.integers(1, 9)), data=st.data())
-def test_a_box_that_is_too_wide_loses_as_much_as_all_else_can_on_top(
+def test_a_box_that_is_too_wide_loses_more_than_all_else_can_on_top(
     weights: tuple[int, int], data: st.DataObject
 ) -> None:
     bounded = table(age=AGE | {"weight": weights[0], "coarsest": 24}, city=CITY | {"weight": weights[1]}).space
     plain = table(age=AGE | {"weight": weights[0]}, city=CITY | {"weight": weights[1]}).space
     lo, hi = sorted(data.draw(st.tuples(st.integers(0, 19), st.integers(0, 19))))
     box = np.array([lo, 0]), np.array([hi, 0])
-    assert bounded.ncp(*box) == pytest.approx(plain.ncp(*box) + 2 * (hi - lo + 1 > 5))
+    assert bounded.ncp(*box) == pytest.approx(plain.ncp(*box) + 3 * (hi - lo + 1 > 5))
     assert plain.ncp(*box) <= 2
 
 
@@ -155,6 +163,40 @@ def test_rows_that_cannot_be_published_so_are_left_out_as_far_as_the_limit_allow
     assert 5 <= len(published) < 12
     assert ((published.age_hi - published.age_lo) <= 10).all()
     assert published.age_hi.max() < 80
+
+
+@pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")
+@pytest.mark.parametrize(
+    ("ages", "k", "out"),
+    [
+        ([0, 1, 20, 21, 22, 40, 41], 3, 4),  # 20, 21 and 22 alone are enough people
+        ([0, 4, 6, 14, 15, 21, 25, 26, 33, 41], 3, 7),
+        ([10, 11, 50, 90], 2, 2),
+    ],
+)
+def test_ordered_leaves_out_no_more_than_the_best_table_would(ages: list[int], k: int, out: int) -> None:
+    rows = pd.DataFrame({"id": range(len(ages)), "age": ages, "city": "a1", "problem": "flu"})
+    published = streamer.anonymize(rows, settings(coarsest=5), k=k, suppression=0.9)
+    assert len(published) == len(ages) - out
+
+
+def test_a_share_that_cannot_be_asked_for_is_not_advised() -> None:
+    rows = pd.DataFrame({"id": range(4), "age": [0, 30, 60, 90], "city": "a1", "problem": "flu"})
+    with pytest.raises(ConfigError, match="4 of 4 rows") as refused:
+        streamer.anonymize(rows, settings(coarsest=5))
+    assert "--suppression" not in str(refused.value)
+
+
+@given(data=st.data())
+def test_rows_are_apart_if_no_group_may_hold_both(data: st.DataObject) -> None:
+    space = table(age=AGE | {"grid": 1, "coarsest": 9}, city=CITY | {"coarsest": 1}).space
+    rows = data.draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 3)), min_size=1, max_size=12))
+    apart = apart_by_bounds(space, np.array(rows, dtype=np.int64)).tolist()
+    for one, other in combinations(range(len(rows)), 2):
+        lo, hi = (tuple(map(side, rows[one], rows[other])) for side in (min, max))
+        if not space.too_wide(*space.generalize(np.array(lo), np.array(hi))):
+            assert apart[one] == apart[other]
+    assert sorted(set(apart)) == list(range(len(set(apart))))
 
 
 def test_a_heavier_column_is_published_more_exactly() -> None:
