@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
@@ -39,6 +40,11 @@ SEEDS_OF_THE_GATE = 10
 NO_PARAMETERS = SimpleNamespace(params={})
 
 SERVERS_USED = pytest.StashKey[list[str]]()
+
+# Some machines ask Python to keep no bytecode. Then each process of a run, and each command that a test starts, would
+# compile all that it imports, tests with their assertions among it, which takes longer than most of what they do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell that starts a command in the background, and nohup, have it ignore SIGINT, and so would every command that a
 # test starts and wants to interrupt. From a process that handles the signal they inherit the default.

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from inspect import getdoc
 
-from docs.generate.sentences import LEFT_OPEN, MENDS, Sources
+from docs.generate.sentences import LEFT_OPEN, MENDS, Sources, sources
 from streamer import errors
 from streamer.errors import StreamerError
 from streamer.incremental.store.redis_server import REFUSALS
@@ -44,10 +44,10 @@ and `refused-again`.
 
 def errors_page() -> str:
     """The page of errors."""
-    sources, parts = Sources(), [ERRORS]
+    parts = [ERRORS]
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StreamerError)]
     for kind in kinds:
-        said = [] if kind.__name__ in NOT_LISTED else _said(sources, kind.__name__)
+        said = [] if kind.__name__ in NOT_LISTED else _said(sources(), kind.__name__)
         about = f"Exit code {kind.exit_code}. {_flowing(getdoc(kind) or '')}"
         parts += [f"## {kind.__name__}\n", f"{about}\n", *(f"* {one}" for one in said), *([""] if said else [])]
     parts += ["## Mends\n", "What sentences above call by these names:\n"]
@@ -57,9 +57,9 @@ def errors_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _said(sources: Sources, kind: str) -> list[str]:
+def _said(source: Sources, kind: str) -> list[str]:
     """The sentences of one class, each once, with the mends by their names."""
-    found = [one.text for one in sources.sentences(kind) if not one.module.startswith(OF_A_FIRST_LOOK)]
+    found = [one.text for one in source.sentences(kind) if not one.module.startswith(OF_A_FIRST_LOOK)]
     with_words = [text for text in found if re.search(r"[a-z]", text)]
     return sorted({_safe(_with_mends_named(re.sub(rf"^(?:{LEFT_OPEN}: )+", "", text))) for text in with_words})
 
@@ -77,7 +77,7 @@ def _words(name: str) -> str:
 def reasons_page() -> str:
     """The page of dead letters' reasons."""
     found: dict[str, list[str]] = defaultdict(list)
-    for one in Sources().sentences("EventRefused"):
+    for one in sources().sentences("EventRefused"):
         if one.first and one.first != LEFT_OPEN:
             found[one.first].append(_safe(_with_mends_named(one.text)))
     rows = [f"| `{reason}` | {'<br>'.join(dict.fromkeys(found[reason]))} |" for reason in sorted(found)]

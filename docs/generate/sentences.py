@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,6 +125,12 @@ class Sources:
             case ast.Name(id=name) if name in self.functions:
                 return self._text(self.functions[name], own)
         return LEFT_OPEN
+
+
+@cache
+def sources() -> Sources:
+    """Those of this checkout, which are read once: three pages and a test ask for them."""
+    return Sources()
 
 
 def _assigned(body: Iterable[ast.stmt]) -> Names:

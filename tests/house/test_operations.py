@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from functools import cache
 
 import pytest
 
-from docs.generate.sentences import LEFT_OPEN, Sentence, Sources
+from docs.generate.sentences import LEFT_OPEN, Sentence, sources
 from streamer.incremental import remedies
 from streamer.incremental.store.redis_server import REFUSALS
 from worlds.checkout import ROOT
@@ -28,11 +27,6 @@ ERRORS = {
 
 NO_LETTERS = {"superseded", "retried", "acknowledged", "rows-left-unchanged"}
 """Reasons that letters have which no refusal gives."""
-
-
-@cache
-def sources() -> Sources:
-    return Sources()
 
 
 def sentences(*errors: str) -> list[Sentence]:

@@ -12,6 +12,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +22,10 @@ import pytest
 from docs.generate.commands import all_commands
 from streamer.cli.main import COMMANDS
 from worlds.checkout import ROOT
+from worlds.covering import covering, covering_pairs, parts_of
 from worlds.durations import ALONE, WRITTEN, longest_first, written_down
 from worlds.golden_cases import ASK_NO_SERVER
+from worlds.small_tables import MODEL_TABLES
 from worlds.source_code import modules, must_be_empty, name_of, nodes, sources
 
 FAULTS = {
@@ -105,6 +108,26 @@ def test_what_is_not_quick_is_written_down_as_slow() -> None:
         "night": {"c.py::one": 99.0},
     }
     assert written_down(seconds) == {"quick": 0, "gate": 10, "slow": {"a.py::one": 1.04, "b.py::one": 9.0}}
+
+
+def test_the_gate_meets_each_demand_and_each_shape_and_is_the_same_each_time() -> None:
+    chosen = covering(MODEL_TABLES, parts_of)
+    assert chosen == covering(dict(MODEL_TABLES), parts_of)
+    assert len(chosen) < len(MODEL_TABLES)
+    met = {part for name in chosen for part in parts_of(MODEL_TABLES[name])}
+    assert met == {part for small in MODEL_TABLES.values() for part in parts_of(small)}
+    assert {part[0] for part in met} >= {"shape", "individuals", "table", "column", "law"}
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(8, 10), (3, 4), (12, 3), (2, 2)])
+def test_the_gate_has_each_row_of_a_product_with_three_columns_and_each_column_with_two_rows(
+    rows: int, columns: int
+) -> None:
+    names, models = [f"row {i}" for i in range(rows)], [f"column {i}" for i in range(columns)]
+    pairs = covering_pairs(names, models)
+    assert pairs <= {(name, model) for name in names for model in models}
+    assert min(Counter(name for name, _ in pairs)[one] for one in names) >= min(3, columns)
+    assert min(Counter(model for _, model in pairs)[one] for one in models) >= min(2, rows)
 
 
 def known_to_tests() -> set[str]:

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import Degrees
-from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, ModifyWhere, Remove, Truncate
+from streamer.incremental.events.changes import Insert
 from streamer.table.codes import Diversity
 from streamer.table.schema import Repair, Table
 from worlds.core_arrays import check_arrays
+from worlds.covering import covering, parts_of, tables_of_the_gate
 from worlds.engine_tables import FoldedTable, apply_valid
 from worlds.small_tables import (
     CITY,
+    FEW_LONG,
+    LOSSES,
     MODEL_TABLES,
     REPAIRED_MODELS,
     TABLES,
@@ -33,7 +36,10 @@ from worlds.twin import SECRETS, Twin, assert_batches_leave_no_trace, assert_sam
 DEAR = 0.4
 """A price at which a smaller box is never worth the records of its group."""
 
-ALL_TABLES = {**TABLES, **REPAIRED_MODELS, "repair, records are dear": table(YEARS, CITY, k=3, repair=Repair(DEAR))}
+PLAIN_TABLES = {**TABLES, "repair, records are dear": table(YEARS, CITY, k=3, repair=Repair(DEAR))}
+ALL_TABLES = {**PLAIN_TABLES, **REPAIRED_MODELS}
+GATE_TABLES = [*PLAIN_TABLES, *covering(REPAIRED_MODELS, parts_of)]
+"""Of the models, each demand once; `test_neither_does_local_repair` has all of them."""
 
 SHRINKING = {
     name: replace(small, repair=Repair(DEAR) if small.repair else Repair())
@@ -41,38 +47,39 @@ SHRINKING = {
     if small.shrink
 }
 
-of_every_table = pytest.mark.parametrize("small", ALL_TABLES.values(), ids=ALL_TABLES.keys())
 
-
-@of_every_table
+@tables_of_the_gate("small", ALL_TABLES, PLAIN_TABLES)
+@FEW_LONG
 @given(data=st.data())
 def test_every_row_is_in_the_group_that_a_scan_of_all_groups_finds(small: Table, data: st.DataObject) -> None:
     secret = data.draw(SECRETS)
     engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
-    for change in data.draw(st.lists(changes(small), max_size=40)):
+    for change in data.draw(st.lists(changes(small), min_size=20, max_size=40)):
         note(f"{change!r}")
         assert refusal(engine.apply, change) == refusal(twin.apply, change)
         folded.fold(engine.drain())
         assert_same(engine, folded, twin)
 
 
-@of_every_table
+@tables_of_the_gate("small", ALL_TABLES, GATE_TABLES)
+@FEW_LONG
 @given(data=st.data())
 def test_batches_and_restarts_leave_no_trace_in_the_state(small: Table, data: st.DataObject) -> None:
-    steps = data.draw(st.lists(changes(small), max_size=40))
+    steps = data.draw(st.lists(changes(small), min_size=20, max_size=40))
     assert_batches_leave_no_trace(small, data, steps, lambda engine, change: refusal(engine.apply, change))
 
 
-@pytest.mark.parametrize("small", SHRINKING.values(), ids=SHRINKING.keys())
+@tables_of_the_gate("small", SHRINKING, GATE_TABLES)
+@FEW_LONG
 @given(data=st.data())
 def test_no_published_box_is_wider_than_the_rows_that_are_left_in_it(small: Table, data: st.DataObject) -> None:
     """Half of the steps remove rows: one, those of a statement, or all."""
     batch = data.draw(st.sampled_from([1, 3, 40]))
-    engine, folded, steps = Engine(small, secret=data.draw(SECRETS)), FoldedTable(), changes(small)
-    goes = steps.filter(lambda change: isinstance(change, Delete | DeleteWhere | ModifyWhere | Remove | Truncate))
+    engine, folded = Engine(small, secret=data.draw(SECRETS)), FoldedTable()
+    steps = st.one_of(changes(small), changes(small, LOSSES))
     came = data.draw(st.lists(rows(small), min_size=10, max_size=20))
     apply_valid(engine, [Insert(str(number), row) for number, row in enumerate(came)])
-    for i, change in enumerate(data.draw(st.lists(st.one_of(steps, goes), max_size=30)), start=1):
+    for i, change in enumerate(data.draw(st.lists(steps, min_size=15, max_size=30)), start=1):
         apply_valid(engine, [change])
         if i % batch == 0:
             folded.fold(engine.drain())
@@ -105,7 +112,7 @@ REPAIRED = {name: small for name, small in ALL_TABLES.items() if small.repair an
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("small", REPAIRED.values(), ids=REPAIRED.keys())
+@tables_of_the_gate("small", REPAIRED, [*(set(REPAIRED) - set(REPAIRED_MODELS)), *covering(REPAIRED_MODELS, parts_of)])
 def test_local_repair_among_many_groups_stays_with_its_twin(small: Table) -> None:
     secret = b"sixteen letters."
     engine, folded, twin, lists = Engine(small, secret=secret), FoldedTable(), Twin(small, secret), 0
@@ -132,7 +139,7 @@ def assert_degrees_are_true(lists: Mapping[int, Degrees | None], twin: Twin) -> 
 
 
 @pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
-@settings(max_examples=max(4, settings().max_examples // 10))  # of a hundred changes each
+@settings(max_examples=max(3, settings().max_examples // 10))  # of a hundred changes each
 @given(data=st.data())
 def test_no_published_group_ever_breaks_the_model_and_rows_wait_only_while_all_of_them_do(
     small: Table, data: st.DataObject

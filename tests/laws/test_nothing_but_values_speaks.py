@@ -25,7 +25,7 @@ from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Repair, Table
 from worlds.core_arrays import halves, shard_of
-from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, Shifted, changes, last_code, table
+from worlds.small_tables import AGE, BMI, CITY, FEW_LONG, YEARS, CodeIs, Shifted, changes, last_code, table
 
 SECRET = b"of these tables."
 
@@ -115,6 +115,7 @@ class Published:
 
 
 @pytest.mark.parametrize("small", WIDE.values(), ids=WIDE)
+@FEW_LONG
 @given(data=st.data())
 def test_names_and_exact_values_change_no_byte(small: Table, data: st.DataObject) -> None:
     people = ["ann", "bob", "cy", "dee", "eve", "fay"]
@@ -123,7 +124,7 @@ def test_names_and_exact_values_change_no_byte(small: Table, data: st.DataObject
     stay, somewhere = (lambda j, code: code), anywhere_in_the_cell(small, chance)
     secret = data.draw(st.binary(min_size=16, max_size=16))
     one, other = Published(small, secret), Published(small, secret)
-    for change in data.draw(st.lists(changes(small), max_size=60)):
+    for change in data.draw(st.lists(changes(small), min_size=20, max_size=60)):
         as_it_is = moved(change, small, stay, {name: name for name in people})
         assert one.after(as_it_is) == other.after(moved(change, small, somewhere, names))
         assert dict(one.engine.index_table()) == dict(other.engine.index_table())

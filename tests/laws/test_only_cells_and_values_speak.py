@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
@@ -50,6 +50,7 @@ def published(name: str, data: Microdata, model: Model, options: Options) -> lis
 
 
 @every_algorithm
+@settings(max_examples=max(12, settings().max_examples // 3))  # four runs of an algorithm each
 @given(data=st.data(), small=some_table, model=some_model, seed=seeds, chance=seeds, merge=st.booleans())
 def test_order_names_and_places_within_cells_change_no_byte(
     name: str, data: st.DataObject, small: Table, model: Model, seed: int, chance: int, merge: bool

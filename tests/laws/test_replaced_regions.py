@@ -16,7 +16,7 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change
 from streamer.table.schema import Table
 from worlds.engine_tables import FoldedTable, drawn_groups
-from worlds.small_tables import TABLES, changes
+from worlds.small_tables import FEW_LONG, TABLES, changes
 from worlds.twin import SECRETS, Twin, TwinGroup, assert_batches_leave_no_trace, assert_same, refusal
 
 REPLACE = "replace a region"
@@ -43,11 +43,14 @@ def follow(twin: Twin, folded: FoldedTable) -> None:
 
 
 @pytest.mark.parametrize("small", [t for t in TABLES.values() if t.shrink], ids=[n for n in TABLES if TABLES[n].shrink])
+@FEW_LONG
 @given(data=st.data())
 def test_after_a_replacement_everything_goes_on_by_the_rules(small: Table, data: st.DataObject) -> None:
     secret = data.draw(SECRETS)
     engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
-    for change in data.draw(st.lists(st.one_of(changes(small), changes(small), st.integers(0, 99)), max_size=40)):
+    for change in data.draw(
+        st.lists(st.one_of(changes(small), changes(small), st.integers(0, 99)), min_size=20, max_size=40)
+    ):
         note(f"{change!r}")
         if isinstance(change, int):
             replace_some(engine, small, change)
@@ -60,6 +63,7 @@ def test_after_a_replacement_everything_goes_on_by_the_rules(small: Table, data:
 
 
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
+@FEW_LONG
 @given(data=st.data())
 def test_batches_and_restarts_leave_no_trace_of_where_a_replacement_was(small: Table, data: st.DataObject) -> None:
     def take(engine: Engine, step: Change | int) -> str | None:
@@ -68,5 +72,5 @@ def test_batches_and_restarts_leave_no_trace_of_where_a_replacement_was(small: T
         replace_some(engine, small, step)
         return None
 
-    steps = data.draw(st.lists(st.one_of(changes(small), changes(small), st.integers(0, 99)), max_size=30))
+    steps = data.draw(st.lists(st.one_of(changes(small), changes(small), st.integers(0, 99)), min_size=15, max_size=30))
     assert_batches_leave_no_trace(small, data, steps, take)

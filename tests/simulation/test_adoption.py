@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from simulation.simulator import Fault, World
-from simulation.story import PEOPLE, events, held_to_laws, published_table
+from simulation.story import PEOPLE, events, held_to_laws, lived_through_once, published_table
 from streamer.errors import ShardRefused
 from streamer.incremental.store.base import Adopted, State
 from streamer.incremental.store.memory import MemoryStore
@@ -29,6 +29,7 @@ HALF, MORE = 60, 75
 SEEDS = range(8)
 
 
+@lived_through_once
 def kept_by_the_former(seed: int = 2) -> World:
     """A shard at rest, whose first messages an older version has read."""
     world = World(FORMER, events(90, seed), {})

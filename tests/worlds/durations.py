@@ -25,11 +25,13 @@ PARTS = ("quick", "gate", "night")
 SERVERS = "tests/servers/"
 ALONE = SERVERS + "pipeline/"
 """A folder whose tests share servers that are too large to be there twice: it runs in one process, as a file does."""
+TOGETHER = (ALONE, "tests/house/")
+"""Such folders; rules of the house share the source of the project, which takes seconds to read."""
 
 
 def shared_by(test: str) -> str:
     """What runs in one process, of which a test is a part: its file, or its folder."""
-    return ALONE if test.startswith(ALONE) else test.partition("::")[0]
+    return next((folder for folder in TOGETHER if test.startswith(folder)), test.partition("::")[0])
 
 
 def recorded(path: Path = DURATIONS) -> dict[str, dict[str, float]]:

@@ -171,7 +171,15 @@ def _emulated(written: bytes, columns: int) -> pyte.Screen:
     screen = pyte.Screen(columns, LINES_MAX)
     pyte.ByteStream(screen).feed(written)
     assert screen.cursor.y < LINES_MAX - 1, f"more than {LINES_MAX} lines: the first are gone"
+    _trim(screen)
     return screen
+
+
+def _trim(screen: pyte.Screen) -> None:
+    """Nobody looks below the last line, or to the right of the longest: that took ten times as long as the command."""
+    written = {y: max(row) for y, row in screen.buffer.items() if row}
+    screen.lines = max(written, default=-1) + 1
+    screen.columns = max(written.values(), default=-1) + 1
 
 
 def _lines(screen: pyte.Screen) -> list[str]:
@@ -183,7 +191,7 @@ def _lines(screen: pyte.Screen) -> list[str]:
 
 def _runs(screen: pyte.Screen) -> Iterator[tuple[Style, str]]:
     """What is styled, line by line."""
-    for y in range(LINES_MAX):
+    for y in range(screen.lines):
         style, text = "", ""
         for x in range(screen.columns + 1):
             cell = screen.buffer[y][x] if x < screen.columns else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 from random import Random
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -119,12 +121,16 @@ def values_of(small: Table) -> st.SearchStrategy[tuple[bytes, ...]]:
     return st.sampled_from([(b"null",), *leaves, leaves[0], leaves[0]])
 
 
-@st.composite
-def rows(draw: st.DrawFn, small: Table) -> Row:
-    codes = draw(codes_of(small))
-    exact = tuple(f"code {codes[j]}" for j in small.stepless)
-    individual = None if small.individual is None else draw(st.sampled_from(["ann", "bob", "cy", "dee", "eve", "fay"]))
-    return Row(codes, draw(values_of(small)), exact, individual)
+PEOPLE = st.sampled_from(["ann", "bob", "cy", "dee", "eve", "fay"])
+
+
+@cache
+def rows(small: Table) -> st.SearchStrategy[Row]:
+    """Rows of a table; what draws them is made once for each table, as it takes longer than to draw a row."""
+    stepless, who = small.stepless, st.none() if small.individual is None else PEOPLE
+    return st.tuples(codes_of(small), values_of(small), who).map(
+        lambda parts: Row(parts[0], parts[1], tuple(f"code {parts[0][j]}" for j in stepless), parts[2])
+    )
 
 
 @dataclass(frozen=True)
@@ -167,41 +173,62 @@ def last_code(small: Table, j: int) -> int:
     return int(attribute.width_codes) - (not attribute.axis.closed)
 
 
-@st.composite
-def changes(draw: st.DrawFn, small: Table) -> Change:
-    key = draw(st.integers(0, 25).map(str))
-    kind = draw(
-        st.sampled_from(["insert"] * 6 + ["delete"] * 3 + ["modify"] * 3 + ["upsert", "remove", "where", "set"])
-    )
-    match kind:
-        case "insert":
-            return Insert(key, draw(rows(small)))
-        case "delete":
-            return Delete(key)
-        case "upsert":
-            former = draw(st.one_of(st.none(), st.integers(0, 25).map(str)))
-            return Upsert(key, draw(rows(small)), former)
-        case "remove":
-            return Remove(key)
-        case "modify":
-            row = draw(rows(small))
-            chosen = draw(st.sets(st.integers(0, len(row.codes) - 1)))
-            exact = {j: text for j, text in zip(small.stepless, row.exact, strict=True) if j in chosen}
-            values = {0: row.values[0]} if draw(st.booleans()) else {}
-            return Modify(key, {j: row.codes[j] for j in chosen}, exact, values, row.individual)
-    if draw(st.integers(0, 30)) == 0:
-        return Truncate()
-    j = draw(st.integers(0, len(small.attributes) - 1))
-    last = last_code(small, j)
-    lowest = draw(st.integers(0, last))
-    condition = CodeIs(j, lowest, lowest + draw(st.integers(0, max(1, last // 2))))
-    if kind == "where":
-        return DeleteWhere(condition)
-    target = draw(st.integers(0, len(small.attributes) - 1))
-    step = small.attributes[target].axis.codes_per_cell
-    by = draw(st.sampled_from([-2 * step, -1, 0, 1, 3, 2 * step]))
-    everybodys = draw(st.one_of(st.none(), values_of(small)))
-    return ModifyWhere(condition, Shifted(target, by, last_code(small, target), everybodys))
+KINDS = st.sampled_from(["insert"] * 6 + ["delete"] * 3 + ["modify"] * 3 + ["upsert", "remove", "where", "set"])
+LOSSES = st.sampled_from(["delete"] * 3 + ["remove", "where", "set"])
+"""Of changes that take rows away: one, those of a statement, or all."""
+KEYS = st.integers(0, 25).map(str)
+FORMER_KEYS = st.one_of(st.none(), KEYS)
+ONE_IN_31 = st.integers(0, 30).map(lambda number: number == 0)
+
+
+@cache
+def changes(small: Table, kinds: st.SearchStrategy[str] = KINDS) -> st.SearchStrategy[Change]:
+    """Changes of a table, drawn by what is made once for each table, as `rows` are."""
+    some_row, columns = rows(small), range(len(small.attributes))
+    some_column, some_columns = st.sampled_from(columns), st.sets(st.sampled_from(columns))
+    lasts = [last_code(small, j) for j in columns]
+    steps = [attribute.axis.codes_per_cell for attribute in small.attributes]
+    lowests = [st.integers(0, last) for last in lasts]
+    widths = [st.integers(0, max(1, last // 2)) for last in lasts]
+    shifts = [st.sampled_from([-2 * step, -1, 0, 1, 3, 2 * step]) for step in steps]
+    everybodys = st.one_of(st.none(), values_of(small))
+
+    @st.composite
+    def change(draw: st.DrawFn) -> Change:
+        key, kind = draw(KEYS), draw(kinds)
+        match kind:
+            case "insert":
+                return Insert(key, draw(some_row))
+            case "delete":
+                return Delete(key)
+            case "upsert":
+                former = draw(FORMER_KEYS)
+                return Upsert(key, draw(some_row), former)
+            case "remove":
+                return Remove(key)
+            case "modify":
+                row, chosen = draw(some_row), draw(some_columns)
+                exact = {j: text for j, text in zip(small.stepless, row.exact, strict=True) if j in chosen}
+                values = {0: row.values[0]} if draw(st.booleans()) else {}
+                return Modify(key, {j: row.codes[j] for j in chosen}, exact, values, row.individual)
+        if draw(ONE_IN_31):
+            return Truncate()
+        j = draw(some_column)
+        lowest = draw(lowests[j])
+        condition = CodeIs(j, lowest, lowest + draw(widths[j]))
+        if kind == "where":
+            return DeleteWhere(condition)
+        target = draw(some_column)
+        return ModifyWhere(condition, Shifted(target, draw(shifts[target]), lasts[target], draw(everybodys)))
+
+    return change()
+
+
+FEW_LONG = settings(max_examples=max(5, settings().max_examples // 6))
+"""For laws of long histories: a drawn list is short unless it must not be, and few rows make no groups that meet.
+
+Few lists of twenty changes and more see as many changes as six times as many lists of five, and more groups.
+"""
 
 
 def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator[Change]:

@@ -96,6 +96,19 @@ def asked(world: Path, rows: Path, out: Path, *more: object) -> list[object]:
     return ["anonymize", "--table", world, rows, "-o", out, "--fragment-rows", FRAGMENT, "--workers", 2, *more]
 
 
+class CallsHere(ProcessPool):
+    """Makes the calls in this process, which knows what a test has changed."""
+
+    def map(self, stage: str, call: Callable[..., Any], calls: Any, on_progress: Any = None) -> list[Any]:
+        return [call(*arguments) for arguments in calls]
+
+
+@pytest.fixture
+def calls_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what is written, whoever writes it: to start processes takes longer than what they do."""
+    monkeypatch.setattr(local, "ProcessPool", CallsHere)
+
+
 @pytest.fixture(scope="module")
 def published(world: Path) -> Iterator[Path]:
     """What is published of them by seed 5, with its index."""
@@ -179,11 +192,13 @@ def test_the_same_rows_and_seed_give_the_same_bytes(world: Path, published: Path
         assert index.read_bytes() == (world / "index.csv").read_bytes()
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_a_table_is_the_same_without_a_seed(world: Path, published: Path, tmp_path: Path) -> None:
     answer(*asked(world, world / "rows", tmp_path / "out"))
     assert contents(tmp_path / "out") == contents(published)
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_boxes_that_are_kept_apart_are_measured_as_by_one_run_and_only_their_numbers_differ_without_a_seed(
     world: Path, tmp_path: Path
 ) -> None:
@@ -205,6 +220,7 @@ def test_boxes_that_are_kept_apart_are_measured_as_by_one_run_and_only_their_num
     assert groups(tmp_path / "kept") == groups(tmp_path / "again")
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_a_table_that_is_one_fragment_is_published_as_by_one_run(world: Path, tmp_path: Path) -> None:
     plain, folder = tmp_path / "plain.parquet", tmp_path / "out"
     answer("anonymize", "--table", world, world / "rows", "-o", plain, "--seed", 2)
@@ -221,6 +237,7 @@ def test_equal_boxes_are_one_group(published: Path) -> None:
 # -- all rows recoded alike -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("calls_here")
 @pytest.mark.parametrize(
     ("algorithm", "suppression", "workers", "shape"),
     [("ola", 0.0, 2, "CSV"), ("ola", 0.15, 1, "other files in another order"), ("degree-first", 0.15, 2, "CSV")],
@@ -251,6 +268,7 @@ def test_a_table_that_is_recoded_alike_is_published_as_by_one_run(
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_the_report_of_a_table_in_fragments_is_that_of_one_run(world: Path, tmp_path: Path) -> None:
     how = ["--algorithm", "ola", "--suppression", 0.15, "--seed", 2, "--skip-refused", tmp_path / "refused.csv"]
     frame = stays()
@@ -287,11 +305,11 @@ def test_a_report_of_fragments_says_of_the_input_what_one_run_says(world: Path, 
     assert many["after"]["smallest"] >= 4
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_more_different_rows_than_a_process_holds_are_refused_with_a_remedy(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "COUNTS_MIN", 2_500)
-    monkeypatch.setattr(local, "ProcessPool", CallsHere)
     result = streamer(*asked(world, world / "rows", tmp_path / "out", "--algorithm", "ola"))
     assert result.exit_code == 2
     said = r"ola counts different rows .* or more, .* holds 2,500; ask for more --fragment-rows"
@@ -299,16 +317,10 @@ def test_more_different_rows_than_a_process_holds_are_refused_with_a_remedy(
     assert list(tmp_path.iterdir()) == []
 
 
-class CallsHere(ProcessPool):
-    """Makes the calls in this process, which knows what a test has changed."""
-
-    def map(self, stage: str, call: Callable[..., Any], calls: Any, on_progress: Any = None) -> list[Any]:
-        return [call(*arguments) for arguments in calls]
-
-
 # -- refused ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_refused_rows_are_left_out_and_listed_over_all_files(world: Path, tmp_path: Path) -> None:
     frame = stays()
     frame["city"] = [*frame["city"][:5_000], "nowhere", *frame["city"][5_001:]]
@@ -374,6 +386,7 @@ def test_rows_are_read_from_a_place_that_lasts_and_written_beside_it(world: Path
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["part-0.parquet", "rows"]
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_a_folder_that_was_written_here_is_replaced_by_force(world: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -398,6 +411,7 @@ def test_no_step_runs_once_the_folder_is_there(world: Path, tmp_path: Path, monk
     assert out.exists()
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_a_folder_without_rows_is_refused(world: Path, tmp_path: Path) -> None:
     rows = saved(stays().iloc[:0], tmp_path / "rows", 2)
     result = streamer(*asked(world, rows, tmp_path / "out"))

@@ -21,9 +21,10 @@ from streamer.incremental.events.changes import Delete, Insert, Modify
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.core_arrays import check_arrays
+from worlds.covering import covering, parts_of, tables_of_the_gate
 from worlds.recorded_streams import STREAMS
 from worlds.recording import Replay
-from worlds.small_tables import AGE, CITY, REPAIRED_MODELS, YEARS, changes, table
+from worlds.small_tables import AGE, CITY, FEW_LONG, REPAIRED_MODELS, YEARS, changes, table
 
 SHORT = {
     name: getattr(layout, name)
@@ -80,14 +81,15 @@ def test_a_shard_without_capacity_publishes_what_one_with_plenty_does(
     assert (layout.TALLIES in shortages) == (stream.table.individual is not None)
 
 
-@pytest.mark.parametrize("small", REPAIRED_MODELS.values(), ids=REPAIRED_MODELS.keys())
+@tables_of_the_gate("small", REPAIRED_MODELS, covering(REPAIRED_MODELS, parts_of))
+@FEW_LONG
 @given(data=st.data())
 def test_what_a_model_counts_grows_with_the_shard_and_is_right_everywhere(small: Table, data: st.DataObject) -> None:
     plenty = Engine(small)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout, "FIRST_CAPACITY", 1)
         tight = Engine(small)
-    for change in data.draw(st.lists(changes(small), max_size=40)):
+    for change in data.draw(st.lists(changes(small), min_size=20, max_size=40)):
         for engine in (plenty, tight):
             with suppress(EventRefused):
                 engine.apply(change)

@@ -60,7 +60,19 @@ from worlds.engine_tables import (
     row_of,
     sets_of,
 )
-from worlds.small_tables import BMI, CITY, MODEL_TABLES, TABLES, YEARS, CodeIs, Shifted, asking, changes, table
+from worlds.small_tables import (
+    BMI,
+    CITY,
+    FEW_LONG,
+    MODEL_TABLES,
+    TABLES,
+    YEARS,
+    CodeIs,
+    Shifted,
+    asking,
+    changes,
+    table,
+)
 
 # Operations wait until they are run, many at a time; how they are cut into runs leaves no trace.
 
@@ -113,10 +125,11 @@ def test_source_keys_belong_to_one_batch(queue: OperationQueue, rows: Rows) -> N
 
 
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
+@FEW_LONG
 @given(data=st.data())
 def test_how_changes_are_cut_into_runs_leaves_no_trace_and_all_arrays_agree(small: Table, data: st.DataObject) -> None:
     at_once, in_runs = Engine(small), Engine(small)
-    for change in data.draw(st.lists(changes(small), max_size=40)):
+    for change in data.draw(st.lists(changes(small), min_size=20, max_size=40)):
         for engine in (at_once, in_runs):
             apply_valid(engine, [change])
         if data.draw(st.booleans()):
@@ -280,12 +293,13 @@ ALL_TABLES = {**TABLES, **MODEL_TABLES}
 
 
 @pytest.mark.parametrize("small", ALL_TABLES.values(), ids=ALL_TABLES.keys())
+@FEW_LONG
 @given(data=st.data())
 def test_an_engine_that_was_loaded_does_from_then_on_what_the_one_does_that_stored(
     small: Table, data: st.DataObject
 ) -> None:
     steady, store = Engine(small, secret=SECRET), FoldedTable()
-    for change in data.draw(st.lists(changes(small), max_size=40)):
+    for change in data.draw(st.lists(changes(small), min_size=20, max_size=40)):
         outcome_of(steady, change)
         if data.draw(st.booleans()):
             store.fold(steady.drain())
@@ -293,7 +307,7 @@ def test_an_engine_that_was_loaded_does_from_then_on_what_the_one_does_that_stor
     other = Engine.load(small, 0, 1, store.kept_table(), SECRET)
     assert dict(other.index_table()) == dict(steady.index_table())
     assert (other.n_pending, other.n_qi_groups) == (steady.n_pending, steady.n_qi_groups)
-    for change in data.draw(st.lists(changes(small), max_size=25)):
+    for change in data.draw(st.lists(changes(small), min_size=10, max_size=25)):
         assert outcome_of(other, change) == outcome_of(steady, change)
         if data.draw(st.booleans()):
             assert facts_of(other.drain()) == facts_of(steady.drain())

@@ -15,7 +15,7 @@ from streamer.incremental.events.changes import Delete, Insert, Modify
 from streamer.incremental.release.records import PublishedGroup
 from streamer.table.schema import LOSSY_JOIN
 from worlds.engine_tables import OF_TWO, FoldedTable, apply_valid, engine_with, row_of
-from worlds.small_tables import TABLES, changes
+from worlds.small_tables import FEW_LONG, TABLES, changes
 
 # Which cells readers of a lossy join have seen of every QI group, against a count of all rows.
 
@@ -31,12 +31,13 @@ def cells_by_group(stored: FoldedTable, per_cell: list[int]) -> dict[int, tuple[
 
 
 @pytest.mark.parametrize("name", TABLES)
+@FEW_LONG
 @given(data=st.data())
 def test_what_is_published_before_and_after_a_batch_is_what_its_rows_say(name: str, data: st.DataObject) -> None:
     small = replace(TABLES[name], form=LOSSY_JOIN)
     engine, kept = Engine(small), FoldedTable()
     per_cell = small.space.codes_per_cell.tolist()
-    for batch in data.draw(st.lists(st.lists(changes(small), max_size=10), max_size=6)):
+    for batch in data.draw(st.lists(st.lists(changes(small), max_size=10), min_size=3, max_size=6)):
         apply_valid(engine, batch)
         kept.fold(engine.drain())
         assert {number: group.cells for number, group in kept.published.items()} == cells_by_group(kept, per_cell)
