@@ -27,6 +27,8 @@ def parts_of(table: Table) -> set[tuple[Hashable, ...]]:
         ("cuts", table.recut),
         ("boxes", table.shrink),
         ("repair", table.repair.price > 0, table.repair.share > 0),
+        ("weights", any(attribute.weight != 1 for attribute in table.attributes)),
+        ("bounds", table.space.is_bounded),
     }
     column = table.kept[0]
     for where, asked in (("table", table.diversity), ("column", column.diversity), ("law", column.distribution)):

@@ -260,3 +260,30 @@ def test_another_secret_is_named_where_a_law_seems_broken(replayed: Path, tmp_pa
         sentences += [result.output] * (result.exit_code == 1)
     assert sentences, "of 30 secrets none draws other lots"
     assert all("(or the secret is not that of this changelog)" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize("shrink", ["true", "false"])
+def test_a_withheld_group_is_lawful_and_a_narrow_one_that_is_missing_is_found(tmp_path: Path, shrink: str) -> None:
+    """Ages 10 and 11 are narrow enough; 50 and 91 are not."""
+    (tmp_path / "table.yaml").write_text(
+        "table: t\nkey: id\ncolumns:\n"
+        "  age: {role: quasi-identifier, type: integer, domain: [0, 99], coarsest: 10}\n  problem: {role: sensitive}\n"
+        f"privacy: {{k: 2}}\nengine: {{shrink: {shrink}}}\npublish: {{live: {{form: groups}}}}\n"
+    )
+    rows = [{"id": i, "age": age, "problem": "flu"} for i, age in enumerate([10, 50, 11, 91, 10, 11])]
+    events = tmp_path / "events.jsonl"
+    events.write_text("".join(json.dumps({"op": "insert", "row": row}) + "\n" for row in rows))
+    replayed = streamer("replay", "--table", tmp_path, events, "--batch", 6, "--out", tmp_path / "out", "--json")
+    assert json.loads(replayed.stdout)["pending"] == 2
+    live, there = tmp_path / "out/live.jsonl", ["--events", events, "--secret", tmp_path / "out/secret.txt"]
+    assert live.read_text().count('"age_lo"') >= 1
+    call = partial(streamer, "verify", "--table", tmp_path)
+    assert call(live, *there).exit_code == 0
+    assert streamer("audit", "--table", tmp_path, live, "--source", events).exit_code == 0
+    last = json.loads(live.read_text().splitlines()[-1])
+    cut = forged(
+        live, lambda records: [*records, {**last, "release": last["release"] + 1, "value": None}], tmp_path / "cut"
+    )
+    broken = call(cut, *there)
+    assert broken.exit_code != 0
+    assert "source rows, but 0 published rows" in broken.output.replace("\n", " ")
