@@ -214,6 +214,11 @@ def judge_shard(
             f"shard {shard.number}: all its {shard.redis.sizes.records} rows are pending: a QI group needs"
             f" {words(table, model_of(table))}, and together they do not have it"
         )
+    elif 0 < shard.redis.sizes.records <= shard.redis.custody.measured.withheld:
+        verdict.warnings.append(
+            f"shard {shard.number}: all its {shard.redis.sizes.records} rows are withheld: no QI group is as narrow as"
+            " `coarsest` in table.yaml asks"
+        )
     return verdict
 
 

@@ -28,7 +28,7 @@ from streamer.incremental.store.base import (
     Rebuild,
     Snapshot,
 )
-from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
+from streamer.incremental.store.redis_lookups import Measured, Ownership, RedisNow, Refusal, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import CHANGES, published_kinds, topic_name, topics_of
 from streamer.status.facts import HeldFacts, ServerFacts, ShardFacts, TableFacts, Waiting, Workers
@@ -367,6 +367,16 @@ def test_a_redis_that_lost_what_did_not_come_from_the_input_needs_a_copy_that_ha
 def test_rows_that_are_too_few_to_be_published_are_told() -> None:
     assert judged(shard(sizes=Sizes(2, 0, 0, 0))).warnings == [
         "shard 0: all its 2 rows are pending: a QI group needs at least 3 rows, and together they do not have it"
+    ]
+
+
+def test_a_shard_all_of_whose_rows_are_withheld_is_told() -> None:
+    here = shard(sizes=Sizes(9, 3, 0, 0))
+    of_nine = [replace(here.redis.custody, measured=Measured(withheld=n)) for n in (8, 9)]
+    told = [judged(replace(here, redis=replace(here.redis, custody=one))).warnings for one in of_nine]
+    assert told[0] == []
+    assert told[1] == [
+        "shard 0: all its 9 rows are withheld: no QI group is as narrow as `coarsest` in table.yaml asks"
     ]
 
 
