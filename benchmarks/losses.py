@@ -18,16 +18,16 @@ from fractions import Fraction
 from functools import partial
 from statistics import fmean
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks import adult, kinds, shapes
 from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, model_of, r_k
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, objections, run
-from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options
+from streamer.recoding.algorithms.contract import LEFT_OUT, Algorithm, Options
 from streamer.recoding.metrics import utility
-from streamer.table.codes import DistributionDemands
+from streamer.table.codes import Attribute, CategoricalAttribute, DistributionDemands
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 
 Result = dict[str, object]
@@ -55,6 +55,28 @@ def adult_with_occupations() -> Microdata:
     """8,000 of the 45,222 people, evenly spread over the file, with occupation as the sensitive value."""
     source = adult.microdata_45222(5)
     return source.rows(np.arange(8_000) * len(source) // 8_000)
+
+
+def weighted() -> Microdata:
+    """The same people, whose columns have the weights 1, 2, 4, 1, 2, 4 and so on."""
+    return with_attributes(lambda j, attribute: replace(attribute, weight=Decimal(2 ** (j % 3))))
+
+
+def bounded() -> Microdata:
+    """The same people: no age is published wider than a fifth of the domain, no category as the root of its tree."""
+    return with_attributes(
+        lambda _, attribute: (
+            replace(attribute, coarsest=max(0, attribute.hierarchy.n_levels - 2))
+            if isinstance(attribute, CategoricalAttribute)
+            else replace(attribute, coarsest=(attribute.domain[1] - attribute.domain[0]) / 5)
+        )
+    )
+
+
+def with_attributes(changed: Callable[[int, Any], Attribute]) -> Microdata:
+    people = adult_with_occupations()
+    attributes = tuple(changed(j, attribute) for j, attribute in enumerate(people.table.attributes))
+    return replace(people, table=replace(people.table, attributes=attributes))
 
 
 PLAIN_K = {"k = 5": k_anonymity(5), "k = 10": k_anonymity(10)}
@@ -103,6 +125,8 @@ LAWS = {
 WORKLOADS = {
     "adult": Workload(lambda: adult.microdata(5), PLAIN_K),
     "adult-8000": Workload(adult_with_occupations, OF_OCCUPATIONS, LAWS),
+    "adult-8000, weighted": Workload(weighted, PLAIN_K),
+    "adult-8000, bounded": Workload(bounded, PLAIN_K),
     "stroke": Workload(kinds.stroke, OF_STROKES),
     "cmc": Workload(kinds.cmc, OF_CMC),
     "rare": Workload(kinds.rare, OF_RARE),
@@ -156,7 +180,11 @@ def losses(
                 yield setting | lost(algorithm, some, model)
 
 
-def lost(algorithm: Algorithm, people: Microdata, model: Model, options: Options = PLAIN) -> Result:
+LEAVING_OUT = Options(too_wide=LEFT_OUT)
+"""What `coarsest` leaves out is counted as lost, not refused."""
+
+
+def lost(algorithm: Algorithm, people: Microdata, model: Model, options: Options = LEAVING_OUT) -> Result:
     """Costs of one run; time in sorts of the table."""
     if said := objections(algorithm, people.table, model, options):
         return {"skipped": said[0]}
