@@ -588,7 +588,7 @@ class Machine:
         if meta.commit:
             raise ShardRefused(f"{self.name} holds a table already")
         self.engine.load_initial(rows.source_keys, rows.rows(), rows.codes, event.groups)
-        first = replace(meta, release=-1 if event.groups else 0, outside=1)
+        first = replace(meta, release=-1 if self.engine.published.rows else 0, outside=1)
         return self._commit_without_messages("the initial table cannot be published", first)
 
     def _replace(self, event: ready.Replace) -> Ready:

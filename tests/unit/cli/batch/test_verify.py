@@ -262,14 +262,32 @@ def test_another_secret_is_named_where_a_law_seems_broken(replayed: Path, tmp_pa
     assert all("(or the secret is not that of this changelog)" in sentence for sentence in sentences)
 
 
+BOUNDED = (
+    "table: t\nkey: id\ncolumns:\n"
+    "  age: {role: quasi-identifier, type: integer, domain: [0, 99], coarsest: 10}\n  problem: {role: sensitive}\n"
+    "privacy: {k: 2}\npublish: {live: {form: groups}}\n"
+)
+
+
+def test_what_comes_after_an_initial_table_that_is_withheld_is_release_1(tmp_path: Path) -> None:
+    (tmp_path / "table.yaml").write_text(BOUNDED)
+    (tmp_path / "rows.csv").write_text("id,age,problem\n0,10,flu\n1,90,flu\n")
+    events = tmp_path / "events.jsonl"
+    lines = [json.dumps({"op": "insert", "row": {"id": i, "age": 91, "problem": "flu"}}) for i in (2, 3, 4, 5)]
+    events.write_text("\n".join(lines))
+    call = partial(streamer, "replay", "--table", tmp_path, "--initial", tmp_path / "rows.csv", "--json")
+    (tmp_path / "nothing.jsonl").write_text("")
+    before = json.loads(call(tmp_path / "nothing.jsonl").stdout)
+    assert (before["rows"], before["pending"], before["releases"]) == (2, 2, 0)
+    assert call(events, "--batch", 4, "--out", tmp_path / "out").exit_code == 0
+    releases = [json.loads(line)["release"] for line in (tmp_path / "out/live.jsonl").read_text().splitlines()]
+    assert releases[0] == 1
+
+
 @pytest.mark.parametrize("shrink", ["true", "false"])
 def test_a_withheld_group_is_lawful_and_a_narrow_one_that_is_missing_is_found(tmp_path: Path, shrink: str) -> None:
     """Ages 10 and 11 are narrow enough; 50 and 91 are not."""
-    (tmp_path / "table.yaml").write_text(
-        "table: t\nkey: id\ncolumns:\n"
-        "  age: {role: quasi-identifier, type: integer, domain: [0, 99], coarsest: 10}\n  problem: {role: sensitive}\n"
-        f"privacy: {{k: 2}}\nengine: {{shrink: {shrink}}}\npublish: {{live: {{form: groups}}}}\n"
-    )
+    (tmp_path / "table.yaml").write_text(f"{BOUNDED}engine: {{shrink: {shrink}}}\n")
     rows = [{"id": i, "age": age, "problem": "flu"} for i, age in enumerate([10, 50, 11, 91, 10, 11])]
     events = tmp_path / "events.jsonl"
     events.write_text("".join(json.dumps({"op": "insert", "row": row}) + "\n" for row in rows))
