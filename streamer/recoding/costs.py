@@ -131,7 +131,10 @@ def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, int, boo
 def _loss_and_left_out(microdata: Microdata, k: int) -> tuple[float, int]:
     """The mean loss of the rows that are published, and how many are not."""
     facts, recoding = _cost_of_k(microdata, k)
-    return (0.0, len(microdata)) if recoding is None else (gcp(microdata, recoding) or 0.0, facts["suppressed"])
+    if recoding is None:
+        return 0.0, len(microdata)
+    left_out = facts["suppressed"]
+    return (gcp(microdata, recoding) if left_out else facts["ncp"]) or 0.0, left_out
 
 
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:

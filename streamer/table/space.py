@@ -173,6 +173,10 @@ class Space:
         """By attribute the share of the domain that boxes publish, (..., d), 0 to 1: `ncp_terms` without weights."""
         return self._widths(lo, hi) / self.domain
 
+    def width_loss(self, lo: Ints, hi: Ints) -> Floats:
+        """`ncp`, also of boxes that are too wide, as 0..d: what a reader of the box does not learn."""
+        return in_order(self.weight * self.shares(lo, hi))
+
     def _widths(self, lo: Ints, hi: Ints) -> Floats:
         """The widths of boxes in codes; of a category its leaves, 0 for a single one."""
         first, last = self.edges(lo, hi)

@@ -27,7 +27,16 @@ from streamer.privacy.models import (
     r_k,
 )
 from streamer.recoding.algorithms.catalog import objections, run
-from streamer.recoding.algorithms.contract import LEFT_OUT, LIMITED, PLAIN, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.contract import (
+    LEFT_OUT,
+    LIMITED,
+    PLAIN,
+    Algorithm,
+    Options,
+    Recoding,
+    apart_by_bounds,
+    local_recoding,
+)
 from streamer.table.codes import (
     HIERARCHICAL,
     Attribute,
@@ -245,9 +254,17 @@ def data_of(table: Table, codes: npt.ArrayLike) -> Microdata:
     return Microdata(table, rows, None, np.zeros((len(rows), 1), dtype=np.int64), TEXTS)
 
 
+def not_alone(data: Microdata, model: Model) -> list[int]:
+    """The rows that `coarsest` lets be in a group of enough rows; all if the model does not hold for these together."""
+    apart = apart_by_bounds(data.space, data.cells).tolist()
+    rows = [i for i, number in enumerate(apart) if apart.count(number) >= model.rows_min]
+    holds = data.space.is_bounded and (not rows or model.holds(data.subjects(model.subjects)[rows]))
+    return rows if holds else list(range(len(data)))
+
+
 def narrow(data: Microdata, groups: list[list[int]]) -> list[list[int]]:
     """The groups of rows whose boxes `coarsest` does not forbid."""
-    return [rows for rows in groups if not data.space.too_wide(*data.space.box_of_cells(data.cells[rows]))]
+    return [rows for rows in groups if rows and not data.space.too_wide(*data.space.box_of_cells(data.cells[rows]))]
 
 
 def groups_of(recoding: Recoding) -> list[list[int]]:

@@ -26,7 +26,6 @@ from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect_now
 from streamer.table.published.rows import qi_group_name
 from streamer.table.schema import Table
-from streamer.table.space import in_order
 from streamer.table.yaml.loading import load_table
 
 
@@ -93,7 +92,7 @@ def group_described(table: Table, shard: int, qi_group: int, state: QIGroupState
     described = {
         "qi_group": qi_group_name(shard, qi_group),
         "size": len(state.members),
-        "ncp": table.space.mean_loss(float(in_order(table.space.weight * table.space.shares(lo, hi)))),
+        "ncp": table.space.mean_loss(float(table.space.width_loss(lo, hi))),
         "box": published_box(table, state.lo, state.hi),
     }
     if table.space.is_bounded:

@@ -115,7 +115,9 @@ def _run_without_hopeless(algorithm: Algorithm, microdata: Microdata, model: Mod
         apart = apart_by_bounds(microdata.space, microdata.cells)
         hopeless = np.bincount(apart)[apart] < model.rows_min
     rest = microdata.rows(np.flatnonzero(~hopeless)) if hopeless.any() else microdata
-    if not model.holds(rest.subjects(model.subjects)):
+    if len(rest) and not model.holds(rest.subjects(model.subjects)):
+        hopeless[:], rest = False, microdata  # the others need them: they may be what keeps a share low
+    if not len(rest):
         return local_recoding(microdata, np.full(len(microdata), SUPPRESSED, dtype=np.int64))
     room = max(0, options.suppressed_max(len(microdata)) - int(hopeless.sum()))
     asked = replace(options, suppression=room / len(rest)) if hopeless.any() else options

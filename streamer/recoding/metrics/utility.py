@@ -142,7 +142,7 @@ def gcp(microdata: Microdata, recoding: Recoding) -> float | None:
 
     The same as `ncp` if no row is suppressed. With s of n rows suppressed, ncp = ((n - s) gcp + s) / n.
     """
-    total = fsum(recoding.sizes * microdata.space.ncp(recoding.lo, recoding.hi))
+    total = fsum(recoding.sizes * microdata.space.width_loss(recoding.lo, recoding.hi))
     return microdata.space.mean_loss(total, _n_published(recoding))
 
 

@@ -20,6 +20,7 @@ from streamer.recoding.algorithms.catalog import (
     run,
 )
 from streamer.recoding.algorithms.contract import (
+    STAYING,
     SUPPRESSED,
     Algorithm,
     Options,
@@ -209,6 +210,8 @@ def test_they_are_the_default_algorithms_in_the_order_that_the_seed_gives_and_no
     if len(people) < k:
         assert groups == []
         return
-    expected = run(ALGORITHMS[DEFAULT_ALGORITHM], people, k_anonymity(k), Options(chance=seed)).qi_group
+    expected = run(
+        ALGORITHMS[DEFAULT_ALGORITHM], people, k_anonymity(k), Options(chance=seed, too_wide=STAYING)
+    ).qi_group
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(people)))
     assert [set(expected[members].tolist()) for members in groups] == [{number} for number in range(len(groups))]
