@@ -221,6 +221,27 @@ def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
         _box_changed(groups, slot)
 
 
+def unlink(task: Task, groups: Groups, slot: int, before: int, bundle: int) -> None:
+    """Takes a bundle out of a slot's list, where it stands after `before`; -1: it is the first. The box stays."""
+    if before < 0:
+        groups.first[slot] = groups.next[bundle]
+    else:
+        groups.next[before] = groups.next[bundle]
+    groups.rows[slot] -= task.bundles.end[bundle] - task.bundles.begin[bundle]
+    groups.changed[slot] = True
+    groups.fillings[slot] += 1
+
+
+def narrow(task: Task, groups: Groups, slot: int, lo: Ints, hi: Ints) -> None:
+    """Makes lo..hi (d,) the box of a slot, in which fewer bundles are left, or none (EMPTY_LO, EMPTY_HI)."""
+    leaf = groups.lo.shape[0] // 2 + slot
+    for j in range(lo.shape[0]):
+        if lo[j] != groups.lo[leaf, j] or hi[j] != groups.hi[leaf, j]:
+            groups.lo[leaf, j], groups.hi[leaf, j] = lo[j], hi[j]
+            groups.term[leaf, j] = ncp_term(task.shape, j, lo[j], hi[j]) if lo[j] <= hi[j] else 0.0
+    _box_changed(groups, slot)
+
+
 def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
     """Moves all bundles of a slot into another, before those there; the first then stays empty."""
     w = groups.lo.shape[0] // 2

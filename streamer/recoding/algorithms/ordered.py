@@ -51,6 +51,7 @@ from streamer.recoding.algorithms.contract import (
     local_recoding,
 )
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
+from streamer.recoding.algorithms.ends import ends_of, ncp_without, take_out
 from streamer.recoding.algorithms.group_index import (
     FAIR,
     GAIN_MIN,
@@ -66,7 +67,6 @@ from streamer.recoding.algorithms.group_index import (
     join,
     joined,
     laid_out,
-    leave_out,
     loss_of,
     members_of,
     nearest_of_all,
@@ -78,13 +78,10 @@ from streamer.recoding.algorithms.seeding import (
     SWAPPED_MAX,
     Bench,
     bench_for,
-    ends_of,
     exchanged,
     found_in,
-    ncp_without,
     seeded,
     swap,
-    touches,
 )
 from streamer.recoding.algorithms.suppression import left_out
 from streamer.table.arrays import Bools, Floats, Ints
@@ -505,12 +502,8 @@ def _relieve(
         pays = left >= task.rows_min and gain - growth(task, groups, goal, cells, rows) >= GAIN_MIN
         if pays and _may_go(task, aside, groups, left, bundle, goal):
             at -= 1
-            leave_out(now, at)
-            now = now[: now.shape[0] - 1]
-            put(task, groups, slot, now)
+            now = take_out(task, groups, slot, now, at, ends)
             join(task, groups, goal, bundle)
-            if touches(ends, cells):
-                ends_of(task, now, ends)
             relieved = True
             continue
         if max(groups.rows[slot], groups.rows[goal]) <= SWAPPED_MAX and gain > rows * groups.ncp[slot] + GAIN_MIN:
@@ -740,9 +733,15 @@ def _asks_for_large_groups(model: Model, task: Task, segments: tuple[float, Ints
 
 
 def _start_of_large_groups(microdata: Microdata, model: Model, rows: Ints, task: Task, segment: Ints) -> Ints:
-    """Segments (m,), or what `bottom-up` finds, after exchanges; rows: in the order of the bundles."""
+    """Segments (m,), or what `bottom-up` finds, after exchanges; rows: in the order of the bundles.
+
+    What loses FAR_MORE times as much as the other to begin with stays behind it, and is not exchanged.
+    """
     found = segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
-    both = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in found)
+    begun = [found_in(groups_of(task, start, int(start.max()) + 1), len(start)) for start in found]
+    least = min(loss for loss, _ in begun)
+    near = [start for loss, start in begun if loss <= FAR_MORE[0] * least]
+    both = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in near)
     return min(both, key=lambda one: one[0])[1]
 
 

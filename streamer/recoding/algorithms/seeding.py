@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.kernels.boxes import Geometry, ncp_term
 from streamer.kernels.distributions import whole_rows
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled, inlined
@@ -35,6 +34,7 @@ from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import Task, add_bundle, remove_bundle, rows_lacking
 from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.ends import ends_of, ncp_instead, ncp_without, take_out
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     NEAREST_VISITS,
@@ -49,7 +49,6 @@ from streamer.recoding.algorithms.group_index import (
     discount_group,
     groups_of,
     join,
-    leave_out,
     members_of,
     nearest_by,
     put,
@@ -366,66 +365,10 @@ def _commonness(task: Task) -> Floats:
     return np.minimum.reduceat(common, task.bundles.begin)
 
 
-def ends_of(task: Task, members: Ints, ends: Ints) -> None:
-    """Fills in ends (6, d): the lowest cells, how many bundles have them, and the next ones; then of the highest."""
-    d = ends.shape[1]
-    for j in range(d):
-        lo, n_lo, next_lo = np.iinfo(np.int64).max, 0, np.iinfo(np.int64).max
-        hi, n_hi, next_hi = -1, 0, -1
-        for bundle in members:
-            cell = task.bundles.cells[bundle, j]
-            if cell < lo:
-                lo, n_lo, next_lo = cell, 1, lo
-            elif cell == lo:
-                n_lo += 1
-            elif cell < next_lo:
-                next_lo = cell
-            if cell > hi:
-                hi, n_hi, next_hi = cell, 1, hi
-            elif cell == hi:
-                n_hi += 1
-            elif cell > next_hi:
-                next_hi = cell
-        ends[0, j], ends[1, j], ends[2, j], ends[3, j], ends[4, j], ends[5, j] = lo, n_lo, next_lo, hi, n_hi, next_hi
-
-
-@inlined
-def ncp_without(shape: Geometry, ends: Ints, cells: Ints) -> float:
-    """NCP of a group of two or more bundles without one."""
-    per_row = 0.0
-    for j in range(cells.shape[0]):
-        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
-        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
-        per_row += ncp_term(shape, j, lo, hi)
-    return per_row
-
-
-@inlined
-def _ncp_instead(shape: Geometry, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
-    """NCP of a group with another bundle in place of one; alone: that one is the whole group."""
-    per_row = 0.0
-    for j in range(cells.shape[0]):
-        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
-        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
-        if alone:
-            lo = hi = new[j]
-        per_row += ncp_term(shape, j, min(lo, new[j]), max(hi, new[j]))
-    return per_row
-
-
-@inlined
-def touches(ends: Ints, cells: Ints) -> bool:
-    """True if a bundle lies on the edge of its group's box."""
-    at = False
-    for j in range(cells.shape[0]):
-        at = at or cells[j] == ends[0, j] or cells[j] == ends[3, j]
-    return at
-
-
 class Bench(NamedTuple):
     """Memory to exchange bundles."""
 
-    ends: Ints  # (6, d) of the group that gives
+    ends: Ints  # (8, d) of the group that gives
     their_ends: Ints  # of the other one
     theirs: Ints  # (SWAPPED_MAX,) its bundles
     search: Search
@@ -433,7 +376,7 @@ class Bench(NamedTuple):
 
 def bench_for(task: Task) -> Bench:
     d = task.bundles.cells.shape[1]
-    return Bench(np.empty((6, d), np.int64), np.empty((6, d), np.int64), np.empty(SWAPPED_MAX, np.int64), search_for())
+    return Bench(np.empty((8, d), np.int64), np.empty((8, d), np.int64), np.empty(SWAPPED_MAX, np.int64), search_for())
 
 
 def swap(
@@ -477,10 +420,10 @@ def _best_swap(
     for i in range(theirs.shape[0]):
         their = theirs[i]
         their_rows = bundles.end[their] - bundles.begin[their]
-        after = (n_here + their_rows) * _ncp_instead(shape, ends, cells, bundles.cells[their], members.shape[0] == 1)
+        after = (n_here + their_rows) * ncp_instead(shape, ends, cells, bundles.cells[their], members.shape[0] == 1)
         if after >= least:
             continue
-        after += (groups.rows[other] + rows - their_rows) * _ncp_instead(
+        after += (groups.rows[other] + rows - their_rows) * ncp_instead(
             shape, their_ends, bundles.cells[their], cells, theirs.shape[0] == 1
         )
         if after >= least:
@@ -539,13 +482,8 @@ def _relieve(
             if other >= 0:
                 recount_bundle(task, counts, bundle, slot, other)
                 at -= 1
-                leave_out(members, at)
-                members = members[: members.shape[0] - 1]
-                touched = touches(ends, cells)
-                put(task, groups, slot, members)
+                members = take_out(task, groups, slot, members, at, ends)
                 join(task, groups, other, bundle)
-                if touched:
-                    ends_of(task, members, ends)
                 moved += 1
                 continue
         add_bundle(task, bundle)
