@@ -155,9 +155,11 @@ class Scene:
             self._seen += self._positions.seen_within(0.2)
 
     def settle(self, ready_: Callable[[], object]) -> None:
-        """Waits until everything goes its way."""
+        """Waits until everything goes its way. Raises TimeoutError if it does not, on a machine that has other work."""
         end = monotonic() + 120
-        while not ready_() and monotonic() < end:
+        while not ready_():
+            if monotonic() > end:
+                raise TimeoutError("no shard was taken over within 120 s: measure with nothing else running")
             sleep(0.1)
         sleep(SETTLED_SECONDS)
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import UsageError
@@ -293,6 +293,7 @@ def test_a_centre_that_goes_from_row_to_row_has_gone_their_distance(
 
 
 @every_model
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99), few=st.integers(1, 3), rounds=st.integers(0, 3))
 def test_the_classes_are_those_of_the_algorithm_in_plain_loops(
     model: Model, data: st.DataObject, small: Table, seed: int, few: int, rounds: int
