@@ -226,7 +226,7 @@ def _least_total(along: Ints, weights: Floats, length: Ints, edge: int) -> float
     return least
 
 
-def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
+def separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
     """Moves the lower part of a node to the left along every attribute; along (d, m); is_lower, aside: scratch."""
     d, m = along.shape
     for i in range(m):
@@ -281,7 +281,7 @@ def growth_for(m: int, d: int) -> Growth:
         np.empty(m, np.int64), np.empty((2, d), np.int64), np.empty(CELLS_PER_BUNDLE * m + 1, np.int64))  # fmt: skip
 
 
-def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
+def put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
     """Fills in the bundles in the order of their cells (m, d) of attribute j, equal ones as they come."""
     m = out.shape[0]
     if m <= INSERTED_MAX:
@@ -313,7 +313,7 @@ def _begin(task: Task, growth: Growth) -> None:
     """Makes it a tree that is only its root; all bundles together hold the model."""
     m, d = task.bundles.cells.shape
     for j in range(d):
-        _put_along(task.bundles.cells, j, growth.along[j, :m], growth.counts)
+        put_along(task.bundles.cells, j, growth.along[j, :m], growth.counts)
     growth.tile[:m] = 0
     growth.n[0], growth.n[1] = 0, 0
     _cut_next(growth, 0, m, 1)
@@ -355,7 +355,7 @@ def _split(
     counted = task.rules.distinct.shape[0] > 0
     p = 0 if rows < SMALL * task.rows_min else sharpness
     best_j, best_at, both = best_cut(task, part, lo, hi, p, counted and cuttable, growth.scan)
-    _separate(part, best_j, best_at, growth.is_lower, growth.aside)
+    separate(part, best_j, best_at, growth.is_lower, growth.aside)
     middle = begin + best_at
     if holding and not counted:
         both = bundles_hold(task, along[0, begin:middle]) and bundles_hold(task, along[0, middle:end])

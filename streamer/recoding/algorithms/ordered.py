@@ -18,6 +18,8 @@ docs/explanation/algorithms.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
 
@@ -26,8 +28,8 @@ import numpy as np
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import Scratch, holds
-from streamer.privacy.distributions import Recursive
+from streamer.privacy.compiled import Scratch, holds, rules_of
+from streamer.privacy.distributions import AtMostDistance, Recursive
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import (
@@ -52,6 +54,7 @@ from streamer.recoding.algorithms.contract import (
 )
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.ends import ends_of, ncp_without, take_out
+from streamer.recoding.algorithms.fair_cuts import fair_groups
 from streamer.recoding.algorithms.group_index import (
     FAIR,
     GAIN_MIN,
@@ -104,6 +107,9 @@ by moves than segments do, so they win in the end even if they begin with a high
 
 SEED_ROOM = 2
 """Seeded groups may come to this multiple of the fewest rows: sweeps cut them where that pays."""
+
+PARTS_OF_DISTANCE = Decimal(1), Decimal("0.85")
+"""Of each t, cuts that are not fair may use so much, by start."""
 
 SEEDED_UP_TO = 2
 """If segments have more than this multiple of the fewest rows, on average, no seeds are tried."""
@@ -733,16 +739,25 @@ def _asks_for_large_groups(model: Model, task: Task, segments: tuple[float, Ints
 
 
 def _start_of_large_groups(microdata: Microdata, model: Model, rows: Ints, task: Task, segment: Ints) -> Ints:
-    """Segments (m,), or what `bottom-up` finds, after exchanges; rows: in the order of the bundles.
+    """The best start after exchanges: segments (m,), what `bottom-up` finds, or, if distances count, fair cuts.
 
-    What loses FAR_MORE times as much as the other to begin with stays behind it, and is not exchanged.
+    rows: in the order of the bundles. What loses FAR_MORE times as much as another to begin with stays behind it, and
+    is not exchanged.
     """
-    found = segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
+    found = [segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]]
+    if any(isinstance(law, AtMostDistance) for law in model.laws):
+        subjects = task.rules.subjects
+        found += [fair_groups(task, rules_of(_with_distances(model, part), subjects)) for part in PARTS_OF_DISTANCE]
     begun = [found_in(groups_of(task, start, int(start.max()) + 1), len(start)) for start in found]
     least = min(loss for loss, _ in begun)
     near = [start for loss, start in begun if loss <= FAR_MORE[0] * least]
-    both = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in near)
-    return min(both, key=lambda one: one[0])[1]
+    after = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in near)
+    return min(after, key=lambda one: one[0])[1]
+
+
+def _with_distances(model: Model, part: Decimal) -> Model:
+    """The model with this part of each t."""
+    return Model(replace(one, t=one.t * part) if isinstance(one, AtMostDistance) else one for one in model.constraints)
 
 
 def _last_sweeps(task: Task, refine: int) -> tuple[int, int, int]:

@@ -1,0 +1,166 @@
+"""Groups for laws about distributions: a table cut so that both parts keep the shares of all sensitive values.
+
+Who is alike in a quasi-identifier often has the same sensitive values, so a cut between low and high cells soon leaves
+a part whose shares are too far from the table's, or too uneven, however many rows it has. A *fair* cut takes the lower
+half of the bundles of each value: both parts have the shares that the whole had, but for one bundle of each value. Its
+boxes are larger, since the halves of different values meet at different cells.
+
+So every node, from the whole table down, is cut fairly, or at one of the PARTS between its bundles, along any
+attribute: in the way of least loss that leaves two parts that hold. A node that no such way improves is a group. The
+caller may ask more of the parts of cuts that are not fair: what these leave of the law is what fair cuts live on.
+
+Sources: taking a share of each stratum of sensitive values is how Soria-Comas et al. 2015 form clusters that are
+t-close; cutting from the top is this project's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamer.kernels.boxes import total, widen
+from streamer.native import compiled, inlined
+from streamer.privacy.compiled import Rules
+from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, bundles_hold, rows_in
+from streamer.recoding.algorithms.cut_tree import CELLS_PER_BUNDLE, put_along, separate
+from streamer.recoding.algorithms.group_index import GAIN_MIN, loss_of
+from streamer.table.arrays import Bools, Floats, Ints
+
+PARTS = 10
+"""Between low and high cells a node is cut after 1, 2 and so on of so many parts of its bundles."""
+
+FAIRLY = 0
+"""The way to cut that takes half of each value; every other one is a number of PARTS."""
+
+
+class _Desk(NamedTuple):
+    """Memory for the cuts of one node after the other."""
+
+    along: Ints  # (d, m) all bundles along every attribute, node by node
+    loss: Floats  # (d, PARTS) of a node's cuts, by attribute and way
+    cut: Ints  # (m,) a node's bundles: the lower part, then the upper one
+    is_lower: Bools  # (m,) scratch, as all that follow
+    aside: Ints  # (m,)
+    box: Ints  # (2, d)
+    term: Floats  # (d,)
+    rows: Ints  # (codes,) bundles of each value in a node; zero between calls
+    taken: Ints  # (codes,)
+
+
+@compiled
+def fair_groups(task: Task, strict: Rules) -> Ints:
+    """Each bundle's group, int64 (m,), from 0 without gaps; all bundles together hold the model, and so do groups.
+
+    strict: what the parts of cuts that are not fair have to hold.
+    """
+    stricter = Task(task.shape, task.bundles, strict, task.scratch, task.aside, task.rows_min, task.rows_per_call)
+    m, d = task.bundles.cells.shape
+    n_codes = task.scratch.counts.shape[1]
+    desk = _Desk(np.empty((d, m), np.int64), np.empty((d, PARTS)), np.empty(m, np.int64), np.zeros(m, np.bool_),
+        np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d), np.zeros(n_codes, np.int64),
+        np.zeros(n_codes, np.int64))  # fmt: skip
+    counts = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64)
+    for j in range(d):
+        put_along(task.bundles.cells, j, desk.along[j], counts)
+    found, todo, n, n_groups = np.empty(m, np.int64), np.empty((m + 1, 2), np.int64), 1, 0
+    todo[0, 0], todo[0, 1] = 0, m
+    while n > 0:
+        n -= 1
+        begin, end = todo[n]
+        lower = _cut(task, stricter, desk, desk.along[:, begin:end])
+        if lower == 0:
+            for at in range(begin, end):
+                found[desk.along[0, at]] = n_groups
+            n_groups += 1
+            continue
+        todo[n, 0], todo[n, 1] = begin + lower, end
+        todo[n + 1, 0], todo[n + 1, 1] = begin, begin + lower
+        n += 2
+    return found
+
+
+def _cut(task: Task, stricter: Task, desk: _Desk, along: Ints) -> int:
+    """Cuts a node, along (d, m), in the best way whose parts hold; how many bundles are lower, 0: it is a group."""
+    d, m = along.shape
+    limit = loss_of(task, along[0]) - GAIN_MIN
+    if rows_in(task.bundles, along[0]) < 2 * task.rows_min:
+        return 0
+    for j in range(d):
+        _weigh(task, desk, along[j], desk.loss[j])
+    while True:
+        best_j, best_way, least = 0, 0, limit
+        for j in range(d):
+            for way in range(PARTS):
+                if desk.loss[j, way] < least:
+                    best_j, best_way, least = j, way, desk.loss[j, way]
+        if least == limit:
+            return 0
+        lower = _take_apart(task, desk, along[best_j], best_way)
+        if _both_hold(task if best_way == FAIRLY else stricter, desk.cut[:lower], desk.cut[lower:m]):
+            break
+        desk.loss[best_j, best_way] = np.inf
+    along[best_j] = desk.cut[:m]
+    separate(along, best_j, lower, desk.is_lower, desk.aside)
+    return lower
+
+
+@inlined
+def _both_hold(task: Task, lower: Ints, upper: Ints) -> bool:
+    return bundles_hold(task, lower) and bundles_hold(task, upper)
+
+
+def _weigh(task: Task, desk: _Desk, along: Ints, loss: Floats) -> None:
+    """Fills in what the two parts of each cut along one attribute lose; infinite if one of them has no bundle."""
+    m, cells = along.shape[0], task.bundles.cells
+    lower = _take_apart(task, desk, along, FAIRLY)
+    loss[:] = np.inf
+    if 0 < lower < m:
+        loss[FAIRLY] = loss_of(task, desk.cut[:lower]) + loss_of(task, desk.cut[lower:m])
+    for backwards in range(2):
+        lo, hi, rows, way = desk.box[0], desk.box[1], 0, 1
+        lo[:], hi[:], desk.term[:] = EMPTY_LO, EMPTY_HI, 0.0
+        for i in range(m):
+            while way < PARTS and i == _size_of(m, PARTS - way if backwards else way, backwards):
+                if i > 0:
+                    at, lost = PARTS - way if backwards else way, rows * total(desk.term)
+                    loss[at] = loss[at] + lost if backwards else lost
+                way += 1
+            bundle = along[m - 1 - i] if backwards else along[i]
+            rows += task.bundles.end[bundle] - task.bundles.begin[bundle]
+            widen(task.shape, cells[bundle], cells[bundle], lo, hi, desk.term)
+
+
+def _size_of(m: int, way: int, upper: int) -> int:
+    """The bundles in the lower part, or in the upper one, of m that are cut after some PARTS."""
+    lower = m * way // PARTS
+    return m - lower if upper else lower
+
+
+def _take_apart(task: Task, desk: _Desk, along: Ints, way: int) -> int:
+    """Fills in desk.cut: the lower part of a node along one attribute, then the upper one; how many are lower."""
+    m = along.shape[0]
+    if way != FAIRLY:
+        desk.cut[:m] = along
+        return _size_of(m, way, 0)
+    i, lower, upper, turn = task.rules.laws.subject[0], 0, 0, 0
+    for bundle in along:
+        desk.rows[task.rules.subjects[task.bundles.begin[bundle], i]] += 1
+    for bundle in along:
+        code = task.rules.subjects[task.bundles.begin[bundle], i]
+        desk.taken[code] += 1
+        twice = 2 * desk.taken[code] - desk.rows[code]
+        if twice == 1:  # the middle one of an odd number: by turns
+            turn = 1 - turn
+        if twice <= 0 or (twice == 1 and turn == 1):
+            desk.cut[lower] = bundle
+            lower += 1
+        else:
+            desk.aside[upper] = bundle
+            upper += 1
+    for at in range(upper):
+        desk.cut[lower + at] = desk.aside[at]
+    for bundle in along:
+        code = task.rules.subjects[task.bundles.begin[bundle], i]
+        desk.rows[code] = desk.taken[code] = 0
+    return lower
