@@ -22,6 +22,7 @@ import numpy as np
 from streamer.kernels.boxes import total, widen
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules
+from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, bundles_hold, rows_in
 from streamer.recoding.algorithms.cut_tree import CELLS_PER_BUNDLE, put_along, separate
 from streamer.recoding.algorithms.group_index import GAIN_MIN, loss_of
@@ -29,6 +30,9 @@ from streamer.table.arrays import Bools, Floats, Ints
 
 PARTS = 10
 """Between low and high cells a node is cut after 1, 2 and so on of so many parts of its bundles."""
+
+ROWS_PER_STEP = 8
+"""To cut a node takes about as long, by bundle, as this number of rows takes in other loops."""
 
 FAIRLY = 0
 """The way to cut that takes half of each value; every other one is a number of PARTS."""
@@ -48,13 +52,29 @@ class _Desk(NamedTuple):
     taken: Ints  # (codes,)
 
 
-@compiled
-def fair_groups(task: Task, strict: Rules) -> Ints:
+class _Cutting(NamedTuple):
+    """A table of m bundles while it is cut."""
+
+    desk: _Desk
+    found: Ints  # (m,) the groups so far
+    todo: Ints  # (m + 1, 2) the nodes still to be cut, the next one last: begin and end along every attribute
+    n: Ints  # (2,) how many of these, and how many groups
+
+
+def fair_groups(task: Task, strict: Rules, on_progress: OnProgress = unheard) -> Ints:
     """Each bundle's group, int64 (m,), from 0 without gaps; all bundles together hold the model, and so do groups.
 
     strict: what the parts of cuts that are not fair have to hold.
     """
-    stricter = Task(task.shape, task.bundles, strict, task.scratch, task.aside, task.rows_min, task.rows_per_call)
+    cutting, m, done = _begun(task), len(task.bundles.begin), 0
+    while cutting.n[0] > 0:
+        done += _cut_some(task, task._replace(rules=strict), cutting, max(1, task.rows_per_call // ROWS_PER_STEP))
+        on_progress(done / m)
+    return cutting.found
+
+
+@compiled
+def _begun(task: Task) -> _Cutting:
     m, d = task.bundles.cells.shape
     n_codes = task.scratch.counts.shape[1]
     desk = _Desk(np.empty((d, m), np.int64), np.empty((d, PARTS)), np.empty(m, np.int64), np.zeros(m, np.bool_),
@@ -63,21 +83,30 @@ def fair_groups(task: Task, strict: Rules) -> Ints:
     counts = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64)
     for j in range(d):
         put_along(task.bundles.cells, j, desk.along[j], counts)
-    found, todo, n, n_groups = np.empty(m, np.int64), np.empty((m + 1, 2), np.int64), 1, 0
-    todo[0, 0], todo[0, 1] = 0, m
-    while n > 0:
-        n -= 1
-        begin, end = todo[n]
+    cutting = _Cutting(desk, np.empty(m, np.int64), np.empty((m + 1, 2), np.int64), np.zeros(2, np.int64))
+    cutting.todo[0, 0], cutting.todo[0, 1], cutting.n[0] = 0, m, 1
+    return cutting
+
+
+@compiled
+def _cut_some(task: Task, stricter: Task, cutting: _Cutting, steps: int) -> int:
+    """Cuts nodes until they had so many bundles; how many bundles have got their group."""
+    desk, todo, n, done = cutting.desk, cutting.todo, cutting.n, 0
+    while n[0] > 0 and steps > 0:
+        n[0] -= 1
+        begin, end = todo[n[0]]
+        steps -= end - begin
         lower = _cut(task, stricter, desk, desk.along[:, begin:end])
         if lower == 0:
             for at in range(begin, end):
-                found[desk.along[0, at]] = n_groups
-            n_groups += 1
+                cutting.found[desk.along[0, at]] = n[1]
+            n[1] += 1
+            done += end - begin
             continue
-        todo[n, 0], todo[n, 1] = begin + lower, end
-        todo[n + 1, 0], todo[n + 1, 1] = begin, begin + lower
-        n += 2
-    return found
+        todo[n[0], 0], todo[n[0], 1] = begin + lower, end
+        todo[n[0] + 1, 0], todo[n[0] + 1, 1] = begin, begin + lower
+        n[0] += 2
+    return int(done)
 
 
 def _cut(task: Task, stricter: Task, desk: _Desk, along: Ints) -> int:

@@ -6,9 +6,10 @@ NCP. This is done for each sharpness of SHARPNESS and, if many rows have rare le
 one. Each way is a *candidate*; the one of least loss wins, of equals the earlier. If groups have FEW_FROM rows or more,
 there are more candidates (OF_FEW), each that loses little more than the best is swept, and the best result wins. If the
 model counts sensitive values, groups are seeded with rare values (`seeding`) and exchange bundles; segments are the
-start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps improve
-the QI groups, and of few groups NEAR_SWEEPS more; `options.refine` are thorough ones. A sweep that gains nothing is the
-last one of its effort.
+start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. If a law about a distribution
+asks for groups of far more than the fewest rows, seeds would search in vain: segments compete with `bottom-up`, and
+under t-closeness with groups that are cut fairly (`fair_cuts`). Then SWEEPS sweeps improve the QI groups, and of few
+groups NEAR_SWEEPS more; `options.refine` are thorough ones. A sweep that gains nothing is the last one of its effort.
 
 Invariants: every segmentation covers the whole order, so there is always a solution. Every move of a sweep keeps all
 groups holding and gains at least GAIN_MIN, so that rounding is never taken for a gain. The argument, with its sources:
@@ -641,7 +642,7 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     if set(model.subjects) <= {INDIVIDUAL}:
         starts = _starts_of_rows(microdata, model, rows, task, beginning)
     elif _asks_for_large_groups(model, task, segments := segmented(task, SHARPNESS[0]), len(rows)):
-        starts = [_start_of_large_groups(microdata, model, rows, task, segments[1])]
+        starts = [_start_of_large_groups(microdata, model, rows, task, segments[1], beginning)]
     else:
         starts = [exchanging(task, segments, beginning)[1]]
         if len(rows) < FEW_GROUPS * task.rows_min:
@@ -738,20 +739,26 @@ def _asks_for_large_groups(model: Model, task: Task, segments: tuple[float, Ints
     return kinds and n_rows > SEEDED_UP_TO * task.rows_min * (int(segments[1].max()) + 1)
 
 
-def _start_of_large_groups(microdata: Microdata, model: Model, rows: Ints, task: Task, segment: Ints) -> Ints:
+def _start_of_large_groups(
+    microdata: Microdata, model: Model, rows: Ints, task: Task, segment: Ints, on_progress: OnProgress
+) -> Ints:
     """The best start after exchanges: segments (m,), what `bottom-up` finds, or, if distances count, fair cuts.
 
     rows: in the order of the bundles. What loses FAR_MORE times as much as another to begin with stays behind it, and
     is not exchanged.
     """
     found = [segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]]
-    if any(isinstance(law, AtMostDistance) for law in model.laws):
-        subjects = task.rules.subjects
-        found += [fair_groups(task, rules_of(_with_distances(model, part), subjects)) for part in PARTS_OF_DISTANCE]
+    on_progress(0.2)
+    cut = PARTS_OF_DISTANCE if any(isinstance(law, AtMostDistance) for law in model.laws) else ()
+    for i, part in enumerate(cut):
+        strict = rules_of(_with_distances(model, part), task.rules.subjects)
+        found.append(fair_groups(task, strict, part_of(on_progress, 0.2 + 0.2 * i, 0.4 + 0.2 * i)))
     begun = [found_in(groups_of(task, start, int(start.max()) + 1), len(start)) for start in found]
     least = min(loss for loss, _ in begun)
-    near = [start for loss, start in begun if loss <= FAR_MORE[0] * least]
-    after = (exchanged(task, start, int(start.max()) + 1, EXCHANGES) for start in near)
+    near, after = [start for loss, start in begun if loss <= FAR_MORE[0] * least], list[tuple[float, Ints]]()
+    for i, start in enumerate(near):
+        heard = part_of(on_progress, *(0.6 + 0.4 * at / len(near) for at in (i, i + 1)))
+        after.append(exchanged(task, start, int(start.max()) + 1, EXCHANGES, heard))
     return min(after, key=lambda one: one[0])[1]
 
 
