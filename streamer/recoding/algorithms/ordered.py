@@ -747,8 +747,8 @@ def _start_of_large_groups(
     rows: in the order of the bundles. What loses FAR_MORE times as much as another to begin with stays behind it, and
     is not exchanged.
     """
-    found = [segment, BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]]
-    on_progress(0.2)
+    merged = BOTTOM_UP.run(microdata, model, Options(on_progress=part_of(on_progress, 0.1, 0.2)))
+    found = [segment, merged.qi_group[rows[task.bundles.begin]]]
     cut = PARTS_OF_DISTANCE if any(isinstance(law, AtMostDistance) for law in model.laws) else ()
     for i, part in enumerate(cut):
         strict = rules_of(_with_distances(model, part), task.rules.subjects)
