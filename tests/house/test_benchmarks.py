@@ -57,6 +57,18 @@ def test_locate_tells_the_cost_at_every_size_and_its_growth() -> None:
 
 @pytest.mark.night
 @pytest.mark.usefixtures("adult")
+def test_beside_arx_tells_loss_and_time_of_both() -> None:
+    if not (classpath := os.environ.get("ARX")):
+        pytest.skip("ARX is not here: let the variable ARX be its class path")
+    (line,) = run("beside_arx", "--json", "--arx", classpath)
+    (alone,) = json.loads(line)["results"]
+    assert 0 < alone["ordered"] < alone["arx"] < 1
+    assert 0 <= alone["arx_suppressed"] < 1
+    assert alone["s"] < alone["arx_s"]
+
+
+@pytest.mark.night
+@pytest.mark.usefixtures("adult")
 def test_sealed_tells_what_each_setting_costs_beside_live() -> None:
     found = figures("sealed")
     at_once, waiting = found["results"]
