@@ -5,7 +5,7 @@ a part whose shares are too far from the table's, or too uneven, however many ro
 half of the bundles of each value: both parts have the shares that the whole had, but for one bundle of each value. Its
 boxes are larger, since the halves of different values meet at different cells.
 
-So every node, from the whole table down, is cut fairly, or at one of the PARTS between its bundles, along any
+So every node, from the whole table down, is cut fairly, or at one of the NODE_PARTS between its bundles, along any
 attribute: in the way of least loss that leaves two parts that hold. A node that no such way improves is a group. The
 caller may ask more of the parts of cuts that are not fair: what these leave of the law is what fair cuts live on.
 
@@ -28,21 +28,21 @@ from streamer.recoding.algorithms.cut_tree import CELLS_PER_BUNDLE, put_along, s
 from streamer.recoding.algorithms.group_index import GAIN_MIN, loss_of
 from streamer.table.arrays import Bools, Floats, Ints
 
-PARTS = 10
+NODE_PARTS = 10
 """Between low and high cells a node is cut after 1, 2 and so on of so many parts of its bundles."""
 
 ROWS_PER_STEP = 8
 """To cut a node takes about as long, by bundle, as this number of rows takes in other loops."""
 
 FAIRLY = 0
-"""The way to cut that takes half of each value; every other one is a number of PARTS."""
+"""The way to cut that takes half of each value; every other one is a number of NODE_PARTS."""
 
 
-class _Desk(NamedTuple):
+class _NodeCuts(NamedTuple):
     """Memory for the cuts of one node after the other."""
 
     along: Ints  # (d, m) all bundles along every attribute, node by node
-    loss: Floats  # (d, PARTS) of a node's cuts, by attribute and way
+    loss: Floats  # (d, NODE_PARTS) of a node's cuts, by attribute and way
     cut: Ints  # (m,) a node's bundles: the lower part, then the upper one
     is_lower: Bools  # (m,) scratch, as all that follow
     aside: Ints  # (m,)
@@ -55,7 +55,7 @@ class _Desk(NamedTuple):
 class _Cutting(NamedTuple):
     """A table of m bundles while it is cut."""
 
-    desk: _Desk
+    desk: _NodeCuts
     found: Ints  # (m,) the groups so far
     todo: Ints  # (m + 1, 2) the nodes still to be cut, the next one last: begin and end along every attribute
     n: Ints  # (2,) how many of these, and how many groups
@@ -77,7 +77,7 @@ def fair_groups(task: Task, strict: Rules, on_progress: OnProgress = unheard) ->
 def _begun(task: Task) -> _Cutting:
     m, d = task.bundles.cells.shape
     n_codes = task.scratch.counts.shape[1]
-    desk = _Desk(np.empty((d, m), np.int64), np.empty((d, PARTS)), np.empty(m, np.int64), np.zeros(m, np.bool_),
+    desk = _NodeCuts(np.empty((d, m), np.int64), np.empty((d, NODE_PARTS)), np.empty(m, np.int64), np.zeros(m, np.bool_),
         np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d), np.zeros(n_codes, np.int64),
         np.zeros(n_codes, np.int64))  # fmt: skip
     counts = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64)
@@ -109,7 +109,7 @@ def _cut_some(task: Task, stricter: Task, cutting: _Cutting, steps: int) -> int:
     return int(done)
 
 
-def _cut(task: Task, stricter: Task, desk: _Desk, along: Ints) -> int:
+def _cut(task: Task, stricter: Task, desk: _NodeCuts, along: Ints) -> int:
     """Cuts a node, along (d, m), in the best way whose parts hold; how many bundles are lower, 0: it is a group."""
     d, m = along.shape
     limit = loss_of(task, along[0]) - GAIN_MIN
@@ -120,7 +120,7 @@ def _cut(task: Task, stricter: Task, desk: _Desk, along: Ints) -> int:
     while True:
         best_j, best_way, least = 0, 0, limit
         for j in range(d):
-            for way in range(PARTS):
+            for way in range(NODE_PARTS):
                 if desk.loss[j, way] < least:
                     best_j, best_way, least = j, way, desk.loss[j, way]
         if least == limit:
@@ -139,7 +139,7 @@ def _both_hold(task: Task, lower: Ints, upper: Ints) -> bool:
     return bundles_hold(task, lower) and bundles_hold(task, upper)
 
 
-def _weigh(task: Task, desk: _Desk, along: Ints, loss: Floats) -> None:
+def _weigh(task: Task, desk: _NodeCuts, along: Ints, loss: Floats) -> None:
     """Fills in what the two parts of each cut along one attribute lose; infinite if one of them has no bundle."""
     m, cells = along.shape[0], task.bundles.cells
     lower = _take_apart(task, desk, along, FAIRLY)
@@ -150,9 +150,9 @@ def _weigh(task: Task, desk: _Desk, along: Ints, loss: Floats) -> None:
         lo, hi, rows, way = desk.box[0], desk.box[1], 0, 1
         lo[:], hi[:], desk.term[:] = EMPTY_LO, EMPTY_HI, 0.0
         for i in range(m):
-            while way < PARTS and i == _size_of(m, PARTS - way if backwards else way, backwards):
+            while way < NODE_PARTS and i == _size_of(m, NODE_PARTS - way if backwards else way, backwards):
                 if i > 0:
-                    at, lost = PARTS - way if backwards else way, rows * total(desk.term)
+                    at, lost = NODE_PARTS - way if backwards else way, rows * total(desk.term)
                     loss[at] = loss[at] + lost if backwards else lost
                 way += 1
             bundle = along[m - 1 - i] if backwards else along[i]
@@ -161,12 +161,12 @@ def _weigh(task: Task, desk: _Desk, along: Ints, loss: Floats) -> None:
 
 
 def _size_of(m: int, way: int, upper: int) -> int:
-    """The bundles in the lower part, or in the upper one, of m that are cut after some PARTS."""
-    lower = m * way // PARTS
+    """The bundles in the lower part, or in the upper one, of m that are cut after some NODE_PARTS."""
+    lower = m * way // NODE_PARTS
     return m - lower if upper else lower
 
 
-def _take_apart(task: Task, desk: _Desk, along: Ints, way: int) -> int:
+def _take_apart(task: Task, desk: _NodeCuts, along: Ints, way: int) -> int:
     """Fills in desk.cut: the lower part of a node along one attribute, then the upper one; how many are lower."""
     m = along.shape[0]
     if way != FAIRLY:

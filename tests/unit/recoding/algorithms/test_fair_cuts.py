@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamer.privacy.compiled import rules_of
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, task_of
-from streamer.recoding.algorithms.fair_cuts import PARTS, fair_groups
+from streamer.recoding.algorithms.fair_cuts import NODE_PARTS, fair_groups
 from streamer.recoding.algorithms.group_index import GAIN_MIN, loss_of
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
@@ -35,7 +35,10 @@ def ways(task: Task, node: Ints) -> list[tuple[float, int, int, Ints, Ints]]:
     found = []
     for j in range(task.bundles.cells.shape[1]):
         along = node[np.argsort(task.bundles.cells[node, j], kind="stable")]
-        cuts = [halves(task, along), *(np.split(along, [len(along) * way // PARTS]) for way in range(1, PARTS))]
+        cuts = [
+            halves(task, along),
+            *(np.split(along, [len(along) * way // NODE_PARTS]) for way in range(1, NODE_PARTS)),
+        ]
         for way, (lower, upper) in enumerate(cuts):
             if len(lower) and len(upper):
                 found.append((loss_of(task, lower) + loss_of(task, upper), j, way, lower, upper))
