@@ -77,9 +77,9 @@ def fair_groups(task: Task, strict: Rules, on_progress: OnProgress = unheard) ->
 def _begun(task: Task) -> _Cutting:
     m, d = task.bundles.cells.shape
     n_codes = task.scratch.counts.shape[1]
-    desk = _NodeCuts(np.empty((d, m), np.int64), np.empty((d, NODE_PARTS)), np.empty(m, np.int64), np.zeros(m, np.bool_),
-        np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d), np.zeros(n_codes, np.int64),
-        np.zeros(n_codes, np.int64))  # fmt: skip
+    desk = _NodeCuts(np.empty((d, m), np.int64), np.empty((d, NODE_PARTS)), np.empty(m, np.int64),
+        np.zeros(m, np.bool_), np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d),
+        np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64))  # fmt: skip
     counts = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64)
     for j in range(d):
         put_along(task.bundles.cells, j, desk.along[j], counts)
