@@ -7,6 +7,8 @@ looked through again only if nobody is left at one of its ends, or next to it.
 
 from __future__ import annotations
 
+import numpy as np
+
 from streamer.kernels.boxes import Geometry, ncp_term
 from streamer.native import inlined
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task
@@ -15,6 +17,12 @@ from streamer.table.arrays import Ints
 
 LO, NEXT_LO, HI, NEXT_HI = range(0, 8, 2)
 """The rows of `ends` with cells; each is followed by how many bundles are there."""
+
+
+@inlined
+def ends_for(task: Task) -> Ints:
+    """Memory for the ends of a group."""
+    return np.empty((8, task.bundles.cells.shape[1]), np.int64)
 
 
 def ends_of(task: Task, members: Ints, ends: Ints) -> None:

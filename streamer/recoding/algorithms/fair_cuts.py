@@ -112,9 +112,9 @@ def _cut_some(task: Task, stricter: Task, cutting: _Cutting, steps: int) -> int:
 def _cut(task: Task, stricter: Task, desk: _NodeCuts, along: Ints) -> int:
     """Cuts a node, along (d, m), in the best way whose parts hold; how many bundles are lower, 0: it is a group."""
     d, m = along.shape
-    limit = loss_of(task, along[0]) - GAIN_MIN
     if rows_in(task.bundles, along[0]) < 2 * task.rows_min:
         return 0
+    limit = loss_of(task, along[0]) - GAIN_MIN
     for j in range(d):
         _weigh(task, desk, along[j], desk.loss[j])
     while True:

@@ -34,7 +34,7 @@ from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import Task, add_bundle, remove_bundle, rows_lacking
 from streamer.recoding.algorithms.cut_tree import order_of
-from streamer.recoding.algorithms.ends import ends_of, ncp_instead, ncp_without, take_out
+from streamer.recoding.algorithms.ends import ends_for, ends_of, ncp_instead, ncp_without, take_out
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     NEAREST_VISITS,
@@ -368,15 +368,14 @@ def _commonness(task: Task) -> Floats:
 class Bench(NamedTuple):
     """Memory to exchange bundles."""
 
-    ends: Ints  # (8, d) of the group that gives
+    ends: Ints  # of the group that gives, as `ends_of` has them
     their_ends: Ints  # of the other one
     theirs: Ints  # (SWAPPED_MAX,) its bundles
     search: Search
 
 
 def bench_for(task: Task) -> Bench:
-    d = task.bundles.cells.shape[1]
-    return Bench(np.empty((8, d), np.int64), np.empty((8, d), np.int64), np.empty(SWAPPED_MAX, np.int64), search_for())
+    return Bench(ends_for(task), ends_for(task), np.empty(SWAPPED_MAX, np.int64), search_for())
 
 
 def swap(

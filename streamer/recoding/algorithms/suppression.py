@@ -21,7 +21,7 @@ from streamer.native import compiled
 from streamer.privacy.compiled import holds
 from streamer.progress import OnProgress, part_of, pieces, unheard
 from streamer.recoding.algorithms.bundles import Task, add_bundle, bundles_hold, clear_bundles, remove_bundle
-from streamer.recoding.algorithms.ends import ends_of, ncp_without
+from streamer.recoding.algorithms.ends import ends_for, ends_of, ncp_without
 from streamer.recoding.algorithms.group_index import (
     FAIR,
     GAIN_MIN,
@@ -168,7 +168,7 @@ def _best(task: Task, groups: Groups, slot: int, members: Ints, room: int) -> Tu
 
 def _one(task: Task, groups: Groups, slot: int, members: Ints, room: int) -> tuple[int, float]:
     """The member without which the group holds and each row that leaves saves most, and how much; -1: there is none."""
-    rows, ends, best, at = groups.rows[slot], np.empty((8, task.bundles.cells.shape[1]), np.int64), 0.0, -1
+    rows, ends, best, at = groups.rows[slot], ends_for(task), 0.0, -1
     if rows <= task.rows_min:
         return at, best
     ends_of(task, members, ends)

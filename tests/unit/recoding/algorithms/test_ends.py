@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.bundles import Task, task_of
-from streamer.recoding.algorithms.ends import ends_of, ncp_without, take_out
+from streamer.recoding.algorithms.ends import ends_for, ends_of, ncp_without, take_out
 from streamer.recoding.algorithms.group_index import Groups, groups_of, loss_of, members_of
 from streamer.table.schema import Table
 from worlds.microdata import microdata, some_table
@@ -26,9 +26,9 @@ def group(task: Task, groups: Groups, slot: int) -> tuple[list[list[int]], float
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))
 def test_a_group_that_a_bundle_left_is_the_group_of_the_others(data: st.DataObject, small: Table, seed: int) -> None:
     _, task = task_of(data.draw(microdata(small, max_rows=25)), k_anonymity(2))
-    m, d = task.bundles.cells.shape
+    m = len(task.bundles.cells)
     qi_group = np.arange(m) % (1 + AROUND)
-    groups, ends = groups_of(task, qi_group, 1 + AROUND), np.empty((8, d), np.int64)
+    groups, ends = groups_of(task, qi_group, 1 + AROUND), ends_for(task)
     members = members_of(groups, 0)
     ends_of(task, members, ends)
     some = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def test_a_group_that_a_bundle_left_is_the_group_of_the_others(data: st.DataObje
 def test_ends_are_the_two_lowest_and_the_two_highest_cells(data: st.DataObject, small: Table) -> None:
     _, task = task_of(data.draw(microdata(small, max_rows=25)), k_anonymity(1))
     m, d = task.bundles.cells.shape
-    ends = np.empty((8, d), np.int64)
+    ends = ends_for(task)
     ends_of(task, np.arange(m), ends)
     for j in range(d):
         cells, n = np.unique(task.bundles.cells[:, j], return_counts=True)

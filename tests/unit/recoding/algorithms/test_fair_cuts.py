@@ -83,6 +83,7 @@ def test_groups_hold_and_no_allowed_cut_would_improve_one(name: str, data: st.Da
         node = np.flatnonzero(found == number)
         rows = [row for i in node for row in range(task.bundles.begin[i], task.bundles.end[i])]
         assert model.holds(subjects[rows])
+        assert cut_by_hand(task, model, model, subjects, node) == [frozenset(node.tolist())]
     assert not task.scratch.counts.any()
 
 
