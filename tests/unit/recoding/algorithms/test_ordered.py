@@ -37,18 +37,16 @@ from streamer.recoding.algorithms.group_index import (
     search_for,
 )
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
-from streamer.recoding.algorithms.ordered import (
-    ORDERED,
-    SEGMENTED,
+from streamer.recoding.algorithms.ordered import ORDERED, SEGMENTED, exchanging
+from streamer.recoding.algorithms.segments import (
     SHARE_MIN,
     SHARPNESS,
     best_segments,
-    exchanging,
     pooled,
     segmented,
-    sweep,
     without_rare_leaves,
 )
+from streamer.recoding.algorithms.sweeps import sweep
 from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
