@@ -10,6 +10,7 @@ from functools import cache, wraps
 from typing import ParamSpec
 
 import msgspec
+import pytest
 
 from simulation.simulator import SECRET, Fault, World
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord
@@ -91,6 +92,15 @@ def _tables_by_count(messages: tuple[Message, ...], secret: bytes, people: Table
 def faults(chance: random.Random, share: float, steps: int = 200, first: int = 0) -> dict[int, Fault]:
     """A plan in which something happens at a share of the steps."""
     return {first + step: chance.choice(list(Fault)) for step in range(steps) if chance.random() < share}
+
+
+IN_THIRDS = pytest.mark.parametrize("third", [0, *(pytest.param(i, marks=pytest.mark.night) for i in (1, 2))])
+"""A fault at every third step in the gate, at all steps at night; `test_simulator` has every step of a quiet shard."""
+
+
+def third_of(steps: int, third: int, fault: Fault | None) -> range:
+    """The steps of one third, which are others for another fault: those of the gate meet every step."""
+    return range((third + [None, *Fault].index(fault)) % 3, steps, 3)
 
 
 def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from simulation.simulator import Fault, World
-from simulation.story import PEOPLE, events, held_to_laws, lived_through_once, published_table
+from simulation.story import IN_THIRDS, PEOPLE, events, held_to_laws, lived_through_once, published_table, third_of
 from streamer.errors import ShardRefused
 from streamer.incremental.store.base import Adopted, State
 from streamer.incremental.store.memory import MemoryStore
@@ -112,12 +112,13 @@ def test_nothing_is_committed_by_the_next_take_over_of_an_adopted_shard() -> Non
     assert len(world.meta().adopted) == 1
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_step_of_an_adoption_and_after_it_leaves_the_same_table(fault: Fault) -> None:
+def test_one_fault_at_every_step_of_an_adoption_and_after_it_leaves_the_same_table(fault: Fault, third: int) -> None:
     quiet = kept_by_the_former()
     begun = quiet.steps
     adopted(quiet)
-    for step in range(quiet.steps - begun):
+    for step in third_of(quiet.steps - begun, third, fault):
         world = adopted(kept_by_the_former(), plan={step: fault})
         assert table_of(world) == table_of(quiet)
         assert published(world) == published(quiet)

@@ -7,7 +7,17 @@ from functools import partial
 import pytest
 
 from simulation.simulator import World
-from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
+from simulation.story import (
+    IN_THIRDS,
+    MESSAGES,
+    PEOPLE,
+    events,
+    fold,
+    steps_of_a_quiet_run,
+    table_before,
+    tables_by_count,
+    third_of,
+)
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.input import Message
 from streamer.incremental.topics import CHANGES
@@ -41,10 +51,13 @@ def give_back_the_former(world: World) -> None:
     world.run(batch=5)
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("answers_late", [False, True])
 @pytest.mark.parametrize("batch", [2, 5])
-def test_the_offsets_of_a_new_input_are_never_taken_for_those_of_the_former(batch: int, answers_late: bool) -> None:
-    for step in range(steps_of_a_quiet_run()):
+def test_the_offsets_of_a_new_input_are_never_taken_for_those_of_the_former(
+    batch: int, answers_late: bool, third: int
+) -> None:
+    for step in third_of(steps_of_a_quiet_run(), third, None):
         world = World(PEOPLE, MESSAGES, {})
         world.answers_late = answers_late
         world.happens = {step: partial(world.make_input_anew, OTHERS)}

@@ -11,6 +11,7 @@ import pytest
 from simulation.simulator import SECRET, Died, Fault, World
 from simulation.story import (
     HALF,
+    IN_THIRDS,
     MESSAGES,
     PEOPLE,
     fold,
@@ -20,6 +21,7 @@ from simulation.story import (
     steps_of_a_quiet_run,
     table_before,
     tables_by_count,
+    third_of,
 )
 from streamer.errors import ShardRefused
 from streamer.incremental.release.records import OUTSIDE
@@ -81,10 +83,11 @@ def test_what_was_committed_and_not_published_comes_with_the_whole_table_and_its
         assert_letters_once(world)
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("kinds", [(LIVE,), (LIVE, POSITIONS), (LIVE, POSITIONS, DEAD_LETTERS)], ids="+".join)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple[str, ...]) -> None:
-    for step in range(25):
+def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple[str, ...], third: int) -> None:
+    for step in third_of(25, third, fault):
         world = half_read()
         world.make_anew(*kinds)
         world.plan = {world.steps + step: fault}
@@ -145,12 +148,13 @@ def committed_and_not_published() -> World:
     return next(world for world in worlds if world.meta().commit == len(world.topic.transactions) + 1)
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("answers_late", [False, True])
 @pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
 def test_an_output_recreated_before_any_step_never_holds_differences_alone(
-    before: Callable[[], World], answers_late: bool
+    before: Callable[[], World], answers_late: bool, third: int
 ) -> None:
-    for step in range(40):
+    for step in third_of(40, third, None):
         world = before()
         world.answers_late = answers_late
         world.happens = {world.steps + step: partial(world.make_anew, LIVE)}

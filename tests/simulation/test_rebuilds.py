@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import PEOPLE, events, fold, held_to_laws, table_before, tables_by_count
+from simulation.story import IN_THIRDS, PEOPLE, events, fold, held_to_laws, table_before, tables_by_count, third_of
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.checks.source import SourceLaws, index_table
@@ -79,9 +79,10 @@ def steps_of_a_quiet_run() -> int:
     return world.steps
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_numbered_step_of_a_rebuild(fault: Fault) -> None:
-    for step in range(steps_of_a_quiet_run()):
+def test_one_fault_at_every_numbered_step_of_a_rebuild(fault: Fault, third: int) -> None:
+    for step in third_of(steps_of_a_quiet_run(), third, fault):
         world = rebuilt_world(MESSAGES, {step: fault}, seed=3)
         world.run(batch=10)
         assert_nothing_lost_doubled_or_told_wrong(world, MESSAGES)
