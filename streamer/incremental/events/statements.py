@@ -29,7 +29,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import repeat
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 import numpy as np
@@ -177,6 +177,14 @@ class Draft:
         return Row(tuple(self.codes), tuple(self.values), tuple(self.exact), individual, tuple(sorted(self.nulls)))
 
 
+class CodedCell(NamedTuple):
+    """A new value of a quasi-identifier; exact: its text, if the table keeps it."""
+
+    code: int
+    exact: str | None
+    is_null: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Codes as numbers: value = origin + step * code, for codes 0..code_max of attribute number `attribute`."""
@@ -231,8 +239,12 @@ class Column(ABC):
         """The stored values of n rows in this column; None: null."""
 
     @abstractmethod
-    def assign(self, draft: Draft, value: object) -> None:
-        """Writes a new value (int, Decimal, str, bool or None) to the draft; raises EventRefused."""
+    def cell(self, value: object) -> Any:
+        """A new value (int, Decimal, str, bool or None) as `assign` writes it; raises EventRefused."""
+
+    @abstractmethod
+    def assign(self, draft: Draft, cell: Any) -> None:
+        """Writes a new value to the draft."""
 
 
 class QuasiIdentifier(Column):
@@ -250,9 +262,13 @@ class QuasiIdentifier(Column):
         are_null = self.are_null(rows).tolist()
         return [None if is_null else one for one, is_null in zip(stored, are_null, strict=True)]
 
-    def mark_null(self, draft: Draft, value: object) -> None:
-        """Marks in the draft whether the value that it was given is null."""
-        if self._encoder.is_null(self._j, value):
+    def cell(self, value: object) -> CodedCell:
+        code, exact = self._encoder.code(self._j, value)
+        return CodedCell(code, exact, self._encoder.is_null(self._j, value))
+
+    def assign(self, draft: Draft, cell: CodedCell) -> None:
+        draft.codes[self._j] = cell.code
+        if cell.is_null:
             draft.nulls.add(self._j)
         else:
             draft.nulls.discard(self._j)
@@ -285,10 +301,6 @@ class CodedColumn(QuasiIdentifier):
         codes: list[int] = rows.codes[:, self._j].tolist()
         return self.but_nulls(rows, codes)
 
-    def assign(self, draft: Draft, value: object) -> None:
-        draft.codes[self._j], _ = self._encoder.code(self._j, value)
-        self.mark_null(draft, value)
-
 
 class TemporalColumn(CodedColumn):
     """A quasi-identifier of dates or timestamps; codes: in the order of its moments."""
@@ -318,11 +330,10 @@ class ExactColumn(QuasiIdentifier):
     def all_stored(self, rows: RowsOnce) -> Sequence[str | None]:
         return self.but_nulls(rows, [exact[self._number] for exact in rows.exact])
 
-    def assign(self, draft: Draft, value: object) -> None:
-        code, exact = self._encoder.code(self._j, value)
-        if exact is not None:
-            draft.codes[self._j], draft.exact[self._number] = code, exact
-            self.mark_null(draft, value)
+    def assign(self, draft: Draft, cell: CodedCell) -> None:
+        if cell.exact is not None:
+            super().assign(draft, cell)
+            draft.exact[self._number] = cell.exact
 
 
 class JsonColumn(Column):
@@ -350,8 +361,11 @@ class JsonColumn(Column):
     def all_stored(self, rows: RowsOnce) -> list[bytes | None]:
         return [None if values[self._i] == NULL_TEXT else values[self._i] for values in rows.values]
 
-    def assign(self, draft: Draft, value: object) -> None:
-        draft.values[self._i] = self._encoder.kept(self._i, value)
+    def cell(self, value: object) -> bytes:
+        return self._encoder.kept(self._i, value)
+
+    def assign(self, draft: Draft, cell: bytes) -> None:
+        draft.values[self._i] = cell
 
 
 @lru_cache(maxsize=16)
@@ -546,6 +560,7 @@ def _check_types(comparison: syntax.Comparison, left: Column, right: Type) -> No
 RESULT_BITS_MAX = 2048
 """Bits of the numerator and of the denominator of a result: about 600 decimal digits."""
 
+NO_ROW = Row((), ())
 _Step: TypeAlias = syntax.Constant | Column | syntax.Operator
 
 
@@ -561,9 +576,9 @@ class ColumnAssigned:
         """The columns on the right, by name."""
         return [step.name for step in self.steps if isinstance(step, Column)]
 
-    def apply(self, row: Row, draft: Draft) -> None:
-        """Computes from the row, writes to the draft; raises EventRefused."""
-        self.column.assign(draft, _plain(self._result(row), self.column.name))
+    def cell(self, row: Row) -> Any:
+        """The row's new value, as the column assigns it; raises EventRefused."""
+        return self.column.cell(_plain(self._result(row), self.column.name))
 
     def _result(self, row: Row) -> Value:
         stack: list[Value] = []
@@ -605,7 +620,7 @@ def assigned_of(column: Column, postfix: syntax.Postfix, table: Table) -> Column
             column.name,
         )
     if not assigned.operands:
-        _check_constant(assigned, table)
+        _check_constant(assigned)
     return assigned
 
 
@@ -624,11 +639,10 @@ def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
     return Type.NUMBER
 
 
-def _check_constant(assigned: ColumnAssigned, table: Table) -> None:
+def _check_constant(assigned: ColumnAssigned) -> None:
     """Refuses a constant that no row can take once, instead of for every row."""
-    blank = Row((0,) * len(table.attributes), (b"null",) * len(table.kept), ("0",) * len(table.stepless))
     try:
-        assigned.apply(blank, Draft.of(blank))
+        assigned.cell(NO_ROW)
     except EventRefused as refused:
         raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
 
@@ -680,11 +694,22 @@ class Assignments:
     targets: tuple[str, ...]
     _assigned: tuple[ColumnAssigned, ...] = field(repr=False)
 
+    @cached_property
+    def _constants(self) -> list[tuple[Column, Any]]:
+        """What every row gets, computed once."""
+        return [(one.column, one.cell(NO_ROW)) for one in self._assigned if not one.operands]
+
+    @cached_property
+    def _computed(self) -> list[ColumnAssigned]:
+        return [one for one in self._assigned if one.operands]
+
     def applied_to(self, row: Row) -> Row:
         """The row with its new values; raises EventRefused if one is not a value of its column."""
         draft = Draft.of(row)
-        for assigned in self._assigned:
-            assigned.apply(row, draft)
+        for column, cell in self._constants:
+            column.assign(draft, cell)
+        for one in self._computed:
+            one.column.assign(draft, one.cell(row))
         return draft.row(row.individual)
 
 

@@ -143,7 +143,8 @@ def test_a_view_is_asked_for_each_property_once() -> None:
 )
 def test_what_is_assigned_is_read_back_and_nothing_else_changes(name: str, value: object) -> None:
     draft = Draft.of(ROW)
-    find(name, PEOPLE).assign(draft, value)
+    column = find(name, PEOPLE)
+    column.assign(draft, column.cell(value))
     changed = draft.row(ROW.individual)
     read = {other: column.of_row(changed) for other, column in columns_of(PEOPLE).items()}
     before = {other: column.of_row(ROW) for other, column in columns_of(PEOPLE).items()}
@@ -162,7 +163,7 @@ def test_what_is_assigned_is_read_back_and_nothing_else_changes(name: str, value
 )
 def test_a_value_that_is_not_of_the_column_is_refused_without_its_text(name: str, value: object, reason: str) -> None:
     with pytest.raises(EventRefused) as refused:
-        find(name, PEOPLE).assign(Draft.of(ROW), value)
+        find(name, PEOPLE).cell(value)
     assert (refused.value.reason, refused.value.column) == (reason, name)
     assert "canary" not in str(refused.value)
 
