@@ -88,15 +88,31 @@ def shortage(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: in
         return _short_of_entropy(laws, law, counts, present, n)
     if kind == RECURSIVE:
         return _short_of_others(laws, law, counts, present, n)
-    if kind == NODES:
+    too_far, unit = _too_far(laws, law, counts, present, n, size), laws.unit[law]
+    if too_far <= 0:
+        return 0
+    return int(too_far // (unit // PER_ROW) + 1 if unit >= PER_ROW else too_far * PER_ROW // unit + 1)
+
+
+def _too_far(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
+    """By how much a distance, times rows and rows of the reference, is above what is allowed; negative: below."""
+    if laws.kind[law] == NODES:
         away = _away_in_forest(laws, law, counts, present, n, size)
     else:
         away = _away_in_order(laws, law, counts, present, n, size)
-    away -= size * laws.whole[law] + size * laws.part[law] // laws.of[law]
-    if away <= 0:
-        return 0
-    unit = laws.unit[law]
-    return int(away // (unit // PER_ROW) + 1 if unit >= PER_ROW else away * PER_ROW // unit + 1)
+    return int(away - size * laws.whole[law] - size * laws.part[law] // laws.of[law])
+
+
+def settled(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
+    """How many rows, whatever they are, a group must get before it may no longer hold a law, or, negative, may hold it.
+
+    The arguments are those of `shortage`; never 0. A row adds `unit` to a distance at most, and takes away no more than
+    that and what it is allowed.
+    """
+    if laws.kind[law] == ENTROPY or laws.kind[law] == RECURSIVE:
+        return 1 if shortage(laws, law, counts, present, n, size) == 0 else -1
+    too_far, unit = _too_far(laws, law, counts, present, n, size), laws.unit[law]
+    return int(1 + -too_far // unit if too_far <= 0 else -1 - (too_far - 1) // (unit + laws.whole[law] + 1))
 
 
 def _short_of_entropy(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:

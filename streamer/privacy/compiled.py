@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.kernels.distributions import Laws, shortage
+from streamer.kernels.distributions import Laws, settled, shortage
 from streamer.kernels.shares import keeps_share
 from streamer.privacy.distributions import laws_of
 from streamer.privacy.models import Model
@@ -111,6 +111,11 @@ def remove(rules: Rules, scratch: Scratch, row: int) -> None:
 
 def holds(rules: Rules, scratch: Scratch) -> bool:
     """True if the counted rows are a group that holds the model."""
+    return keeps_counts(rules, scratch) and short_of_laws(rules, scratch) == 0
+
+
+def keeps_counts(rules: Rules, scratch: Scratch) -> bool:
+    """True if the counted rows hold all of the model but its laws."""
     size = scratch.size[0]
     if size < rules.rows:
         return False
@@ -119,7 +124,27 @@ def holds(rules: Rules, scratch: Scratch) -> bool:
             return False
         if not keeps_share(scratch.top[i], size, rules.numerator[i], rules.denominator[i]):
             return False
-    return short_of_laws(rules, scratch) == 0
+    return True
+
+
+def holds_so_far(rules: Rules, scratch: Scratch, known: Ints) -> bool:
+    """The same as `holds`, for rows that are counted one after the other: laws are asked if they may answer otherwise.
+
+    known (2,): whether they hold, and up to how many rows that is known; 1 and -1 before the first row.
+    """
+    size = scratch.size[0]
+    if not keeps_counts(rules, scratch):
+        return False
+    if size > known[1] and rules.laws.kind.shape[0] > 0:
+        known[1] = -1
+        for law in range(rules.laws.kind.shape[0]):
+            i = rules.laws.subject[law]
+            counts, present = scratch.counts[i], scratch.present[i]
+            rows = settled(rules.laws, law, counts, present, scratch.n_distinct[i], size)
+            known[1] = rows if law == 0 else min(known[1], rows)
+        known[0] = 1 if known[1] > 0 else 0
+        known[1] = size + abs(known[1]) - 1
+    return bool(known[0] == 1)
 
 
 def short_of_laws(rules: Rules, scratch: Scratch) -> int:

@@ -27,7 +27,7 @@ import numpy as np
 from streamer.kernels.boxes import ncp_term
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import holds
+from streamer.privacy.compiled import holds_so_far
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
     EMPTY_LO,
@@ -130,7 +130,7 @@ def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools
 
     rows: of all bundles. If the other part has too few rows to hold the model, out[i] is False without a test.
     """
-    m, some, i = along.shape[0], False, 0
+    m, some, i, known = along.shape[0], False, 0, np.array([1, -1])
     out[:m] = False
     while i < m:
         bundle = along[m - 1 - i] if backwards else along[i]
@@ -138,7 +138,7 @@ def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools
         if rows < task.rows_min:
             break
         add_bundle(task, bundle)
-        out[i] = holds(task.rules, task.scratch)
+        out[i] = holds_so_far(task.rules, task.scratch, known)
         some = some or out[i]
         i += 1
     clear_bundles(task, along[m - i :] if backwards else along[:i])

@@ -2,8 +2,9 @@
 
 Who is alike in a quasi-identifier often has the same sensitive values, so a cut between low and high cells soon leaves
 a part whose shares are too far from the table's, or too uneven, however many rows it has. A *fair* cut takes the lower
-half of the bundles of each value: both parts have the shares that the whole had, but for one bundle of each value. Its
-boxes are larger, since the halves of different values meet at different cells.
+half of the bundles of each *stratum*: both parts have the shares that the whole had, but for one bundle of each. Its
+boxes are larger, since the halves of different strata meet at different cells. A stratum is a value. If values count by
+their order, neighbours of few bundles are one stratum: two of the same half differ by little then.
 
 So every node, from the whole table down, is cut fairly, or at one of the NODE_PARTS between its bundles, along any
 attribute: in the way of least loss that leaves two parts that hold. A node that no such way improves is a group. The
@@ -35,21 +36,22 @@ ROWS_PER_STEP = 8
 """To cut a node takes about as long, by bundle, as this number of rows takes in other loops."""
 
 FAIRLY = 0
-"""The way to cut that takes half of each value; every other one is a number of NODE_PARTS."""
+"""The way to cut that takes half of each stratum; every other one is a number of NODE_PARTS."""
 
 
 class _NodeCuts(NamedTuple):
     """Memory for the cuts of one node after the other."""
 
-    along: Ints  # (d, m) all bundles along every attribute, node by node
+    along: Ints  # (d + 1, m) all bundles along every attribute, and by their values, node by node
     loss: Floats  # (d, NODE_PARTS) of a node's cuts, by attribute and way
     cut: Ints  # (m,) a node's bundles: the lower part, then the upper one
     is_lower: Bools  # (m,) scratch, as all that follow
     aside: Ints  # (m,)
     box: Ints  # (2, d)
     term: Floats  # (d,)
-    rows: Ints  # (codes,) bundles of each value in a node; zero between calls
-    taken: Ints  # (codes,)
+    stratum: Ints  # (m,) of each bundle of a node
+    rows: Ints  # (m,) bundles of each stratum
+    taken: Ints  # (m,) how many of them are in a part so far
 
 
 class _Cutting(NamedTuple):
@@ -59,14 +61,17 @@ class _Cutting(NamedTuple):
     found: Ints  # (m,) the groups so far
     todo: Ints  # (m + 1, 2) the nodes still to be cut, the next one last: begin and end along every attribute
     n: Ints  # (2,) how many of these, and how many groups
+    subject: int  # whose values fair cuts share out
+    strata: int  # of a node, at most, if these count by their order; 0: each value is one
 
 
-def fair_groups(task: Task, strict: Rules, on_progress: OnProgress = unheard) -> Ints:
+def fair_groups(task: Task, strict: Rules, law: int, strata: int, on_progress: OnProgress = unheard) -> Ints:
     """Each bundle's group, int64 (m,), from 0 without gaps; all bundles together hold the model, and so do groups.
 
-    strict: what the parts of cuts that are not fair have to hold.
+    strict: what the parts of cuts that are not fair have to hold. law: the number of the one that fair cuts keep.
+    strata: of a node, at most, if its values count by their order; 0: each value is one.
     """
-    cutting, m, done = _begun(task), len(task.bundles.begin), 0
+    cutting, m, done = _begun(task, int(task.rules.laws.subject[law]), strata), len(task.bundles.begin), 0
     while cutting.n[0] > 0:
         done += _cut_some(task, task._replace(rules=strict), cutting, max(1, task.rows_per_call // ROWS_PER_STEP))
         on_progress(done / m)
@@ -74,16 +79,20 @@ def fair_groups(task: Task, strict: Rules, on_progress: OnProgress = unheard) ->
 
 
 @compiled
-def _begun(task: Task) -> _Cutting:
+def _begun(task: Task, subject: int, strata: int) -> _Cutting:
     m, d = task.bundles.cells.shape
-    n_codes = task.scratch.counts.shape[1]
-    desk = _NodeCuts(np.empty((d, m), np.int64), np.empty((d, NODE_PARTS)), np.empty(m, np.int64),
+    desk = _NodeCuts(np.empty((d + 1, m), np.int64), np.empty((d, NODE_PARTS)), np.empty(m, np.int64),
         np.zeros(m, np.bool_), np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d),
-        np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64))  # fmt: skip
-    counts = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64)
+        np.empty(m, np.int64), np.zeros(m, np.int64), np.zeros(m, np.int64))  # fmt: skip
+    counts, values = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64), np.empty((m, 1), np.int64)
+    for bundle in range(m):
+        values[bundle, 0] = task.rules.subjects[task.bundles.begin[bundle], subject]
     for j in range(d):
         put_along(task.bundles.cells, j, desk.along[j], counts)
-    cutting = _Cutting(desk, np.empty(m, np.int64), np.empty((m + 1, 2), np.int64), np.zeros(2, np.int64))
+    put_along(values, 0, desk.along[d], counts)
+    cutting = _Cutting(
+        desk, np.empty(m, np.int64), np.empty((m + 1, 2), np.int64), np.zeros(2, np.int64), subject, strata
+    )
     cutting.todo[0, 0], cutting.todo[0, 1], cutting.n[0] = 0, m, 1
     return cutting
 
@@ -96,6 +105,7 @@ def _cut_some(task: Task, stricter: Task, cutting: _Cutting, steps: int) -> int:
         n[0] -= 1
         begin, end = todo[n[0]]
         steps -= end - begin
+        _stratify(task, cutting, desk.along[-1, begin:end])
         lower = _cut(task, stricter, desk, desk.along[:, begin:end])
         if lower == 0:
             for at in range(begin, end):
@@ -109,9 +119,22 @@ def _cut_some(task: Task, stricter: Task, cutting: _Cutting, steps: int) -> int:
     return int(done)
 
 
+def _stratify(task: Task, cutting: _Cutting, by_value: Ints) -> None:
+    """Numbers the strata of a node: from value to value, once the last stratum has bundles enough; by_value (m,)."""
+    rows, number, code, m = cutting.desk.rows, -1, -1, by_value.shape[0]
+    fewest = 1 if cutting.strata == 0 else max(2, m // cutting.strata)
+    for bundle in by_value:
+        before, code = code, task.rules.subjects[task.bundles.begin[bundle], cutting.subject]
+        if number < 0 or (code != before and rows[number] >= fewest):
+            number += 1
+            rows[number] = 0
+        cutting.desk.stratum[bundle] = number
+        rows[number] += 1
+
+
 def _cut(task: Task, stricter: Task, desk: _NodeCuts, along: Ints) -> int:
-    """Cuts a node, along (d, m), in the best way whose parts hold; how many bundles are lower, 0: it is a group."""
-    d, m = along.shape
+    """Cuts a node, along (d + 1, m), in the best way whose parts hold; how many bundles are lower, 0: it is a group."""
+    d, m = along.shape[0] - 1, along.shape[1]
     if rows_in(task.bundles, along[0]) < 2 * task.rows_min:
         return 0
     limit = loss_of(task, along[0]) - GAIN_MIN
@@ -125,7 +148,7 @@ def _cut(task: Task, stricter: Task, desk: _NodeCuts, along: Ints) -> int:
                     best_j, best_way, least = j, way, desk.loss[j, way]
         if least == limit:
             return 0
-        lower = _take_apart(task, desk, along[best_j], best_way)
+        lower = _take_apart(desk, along[best_j], best_way)
         if _both_hold(task if best_way == FAIRLY else stricter, desk.cut[:lower], desk.cut[lower:m]):
             break
         desk.loss[best_j, best_way] = np.inf
@@ -142,7 +165,7 @@ def _both_hold(task: Task, lower: Ints, upper: Ints) -> bool:
 def _weigh(task: Task, desk: _NodeCuts, along: Ints, loss: Floats) -> None:
     """Fills in what the two parts of each cut along one attribute lose; infinite if one of them has no bundle."""
     m, cells = along.shape[0], task.bundles.cells
-    lower = _take_apart(task, desk, along, FAIRLY)
+    lower = _take_apart(desk, along, FAIRLY)
     loss[:] = np.inf
     if 0 < lower < m:
         loss[FAIRLY] = loss_of(task, desk.cut[:lower]) + loss_of(task, desk.cut[lower:m])
@@ -166,19 +189,19 @@ def _size_of(m: int, way: int, upper: int) -> int:
     return m - lower if upper else lower
 
 
-def _take_apart(task: Task, desk: _NodeCuts, along: Ints, way: int) -> int:
+def _take_apart(desk: _NodeCuts, along: Ints, way: int) -> int:
     """Fills in desk.cut: the lower part of a node along one attribute, then the upper one; how many are lower."""
     m = along.shape[0]
     if way != FAIRLY:
         desk.cut[:m] = along
         return _size_of(m, way, 0)
-    i, lower, upper, turn = task.rules.laws.subject[0], 0, 0, 0
+    lower, upper, turn = 0, 0, 0
     for bundle in along:
-        desk.rows[task.rules.subjects[task.bundles.begin[bundle], i]] += 1
+        desk.taken[desk.stratum[bundle]] = 0
     for bundle in along:
-        code = task.rules.subjects[task.bundles.begin[bundle], i]
-        desk.taken[code] += 1
-        twice = 2 * desk.taken[code] - desk.rows[code]
+        stratum = desk.stratum[bundle]
+        desk.taken[stratum] += 1
+        twice = 2 * desk.taken[stratum] - desk.rows[stratum]
         if twice == 1:  # the middle one of an odd number: by turns
             turn = 1 - turn
         if twice <= 0 or (twice == 1 and turn == 1):
@@ -189,7 +212,4 @@ def _take_apart(task: Task, desk: _NodeCuts, along: Ints, way: int) -> int:
             upper += 1
     for at in range(upper):
         desk.cut[lower + at] = desk.aside[at]
-    for bundle in along:
-        code = task.rules.subjects[task.bundles.begin[bundle], i]
-        desk.rows[code] = desk.taken[code] = 0
     return lower

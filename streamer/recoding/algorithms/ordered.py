@@ -21,6 +21,7 @@ from functools import partial
 
 import numpy as np
 
+from streamer.kernels.distributions import CHAIN
 from streamer.privacy.compiled import rules_of
 from streamer.privacy.distributions import AtMostDistance, Recursive
 from streamer.privacy.models import Model
@@ -63,6 +64,9 @@ SEED_ROOM = 2
 
 PARTS_OF_DISTANCE = Decimal(1), Decimal("0.85")
 """Of each t, cuts that are not fair may use so much, by start."""
+
+STRATA, TINY = 1, 1e-6
+"""Fair cuts of values in their order make this number of strata over t: within one, values are nearer than that."""
 
 SEEDED_UP_TO = 2
 """If segments have more than this multiple of the fewest rows, on average, no seeds are tried."""
@@ -227,10 +231,11 @@ def _start_of_large_groups(
     """
     merged = BOTTOM_UP.run(microdata, model, Options(on_progress=part_of(on_progress, 0.1, 0.2)))
     found = [segment, merged.qi_group[rows[task.bundles.begin]]]
-    cut = PARTS_OF_DISTANCE if any(isinstance(law, AtMostDistance) for law in model.laws) else ()
-    for i, part in enumerate(cut):
+    t, law = min((float(one.t) if isinstance(one, AtMostDistance) else np.inf, i) for i, one in enumerate(model.laws))
+    strata = int(STRATA / max(t, TINY)) if task.rules.laws.kind[law] == CHAIN else 0
+    for i, part in enumerate(PARTS_OF_DISTANCE if t < np.inf else ()):
         strict = rules_of(_with_distances(model, part), task.rules.subjects)
-        found.append(fair_groups(task, strict, part_of(on_progress, 0.2 + 0.2 * i, 0.4 + 0.2 * i)))
+        found.append(fair_groups(task, strict, law, strata, part_of(on_progress, 0.2 + 0.2 * i, 0.4 + 0.2 * i)))
     begun = [found_in(groups_of(task, start, int(start.max()) + 1), len(start)) for start in found]
     least = min(loss for loss, _ in begun)
     near, after = [start for loss, start in begun if loss <= FAR_MORE[0] * least], list[tuple[float, Ints]]()

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamer.kernels.boxes import ncp_term, total, widen
 from streamer.native import compiled, inlined
-from streamer.privacy.compiled import holds
+from streamer.privacy.compiled import holds_so_far
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, clear_bundles
 from streamer.recoding.algorithms.cut_tree import Order, order_of
 from streamer.table.arrays import Bools, Floats, Ints
@@ -29,7 +29,7 @@ FAR = 8
 
 
 class Programme(NamedTuple):
-    """What is known of the b blocks of an order and the segments that end before each; the last two are scratch.
+    """What is known of the b blocks of an order and the segments that end before each; the last three are scratch.
 
     Block i is in the window at i % w, until another one needs the place: the segments that begin with one block end
     near it, so the memory of boxes does not grow with the table.
@@ -41,6 +41,7 @@ class Programme(NamedTuple):
     rows: Ints  # (w,)
     lo: Ints  # (w, d)
     hi: Ints
+    known: Ints  # of laws, while a segment gets longer
     box: Ints
     term: Floats
 
@@ -50,7 +51,8 @@ def programme_for(b: int, d: int, rows_min: int) -> Programme:
     while w < min(b, FAR * rows_min):
         w *= 2
     return Programme(np.empty(b + 1), np.empty(b + 1, np.int64), np.empty(w, np.int64), np.empty(w, np.int64),
-        np.empty((w, d), np.int64), np.empty((w, d), np.int64), np.empty((2, d), np.int64), np.empty(d))  # fmt: skip
+        np.empty((w, d), np.int64), np.empty((w, d), np.int64), np.empty(2, np.int64), np.empty((2, d), np.int64),
+        np.empty(d))  # fmt: skip
 
 
 @inlined
@@ -90,6 +92,7 @@ def _reach(task: Task, order: Order, line: Programme, start: int, limit: float) 
     rows_least, rows_far, tile_end = task.rows_min, FAR * task.rows_min, order.tile[order.blocks[start]]
     b, plain = order.blocks.shape[0], task.rules.distinct.shape[0] == 0
     rows, shortest, per_row, end, position = 0, 0, 0.0, start, order.blocks[start]
+    line.known[0], line.known[1] = 1, -1
     place = _place(task, order, line, start)
     for j in range(lo.shape[0]):
         lo[j], hi[j] = line.lo[place, j], line.hi[place, j]
@@ -118,7 +121,7 @@ def _reach(task: Task, order: Order, line: Programme, start: int, limit: float) 
         if not plain:
             for at in range(begin, position):
                 add_bundle(task, order.bundles[at])
-        if is_window and rows >= task.rules.rows and (plain or holds(task.rules, task.scratch)):
+        if is_window and rows >= task.rules.rows and (plain or holds_so_far(task.rules, task.scratch, line.known)):
             shortest = shortest if shortest > 0 else rows
         elif position != tile_end:
             continue
