@@ -1,4 +1,4 @@
-"""Laws on real data: Adult, 30,162 rows, 8 quasi-identifiers, k = 5, and thousands of random changes, each a release."""
+"""Laws on real data: Adult, 30,162 rows, 8 quasi-identifiers, k = 5, and thousands of random changes, one by one."""
 
 from __future__ import annotations
 
