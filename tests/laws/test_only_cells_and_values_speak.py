@@ -50,7 +50,7 @@ def published(name: str, data: Microdata, model: Model, options: Options) -> lis
 
 
 @every_algorithm
-@settings(max_examples=max(12, settings().max_examples // 3))  # four runs of an algorithm each
+@settings(max_examples=max(5, settings().max_examples // 6))  # four runs of an algorithm each
 @given(data=st.data(), small=some_table, model=some_model, seed=seeds, chance=seeds, merge=st.booleans())
 def test_order_names_and_places_within_cells_change_no_byte(
     name: str, data: st.DataObject, small: Table, model: Model, seed: int, chance: int, merge: bool
@@ -65,6 +65,7 @@ def test_order_names_and_places_within_cells_change_no_byte(
 
 
 @every_algorithm
+@settings(max_examples=max(10, settings().max_examples // 3))
 @given(data=st.data(), small=some_table, model=some_model, chance=seeds)
 def test_chance_decides_the_numbers_of_groups_that_share_a_box_and_nothing_else(
     name: str, data: st.DataObject, small: Table, model: Model, chance: int

@@ -16,8 +16,9 @@ import pytest
 from worlds.recorded_streams import ADULT_STREAMS, LONG_STREAMS, STREAMS, Stream, adult_stream
 from worlds.recording import BATCHES, Recording, Replay, messages_hash, recorded
 
-SHORT = [pytest.param(name, id=name) for name in STREAMS]
-LONG = [pytest.param(name, id=name, marks=pytest.mark.slow) for name in (*LONG_STREAMS, *ADULT_STREAMS)]
+LONG = [*LONG_STREAMS, *ADULT_STREAMS]
+AT_THE_GATE = {(name, BATCHES[i % len(BATCHES)]) for i, name in enumerate(LONG, start=1)}
+"""Long streams come in batches of one size each in the gate, and in all sizes at night."""
 
 
 @cache
@@ -55,8 +56,28 @@ def recording(name: str) -> Recording:
     return recorded()[name]
 
 
-of_every_stream = pytest.mark.parametrize("name", SHORT + LONG, indirect=True)
-in_batches = pytest.mark.parametrize("batch", BATCHES)
+def marks_of(name: str, batch: int) -> list[pytest.MarkDecorator]:
+    if name not in LONG:
+        return []
+    return [pytest.mark.slow, *[pytest.mark.night] * ((name, batch) not in AT_THE_GATE)]
+
+
+NAMES = [*STREAMS, *LONG]
+of_every_stream = pytest.mark.parametrize(
+    "name", [pytest.param(name, id=name, marks=[pytest.mark.slow] * (name in LONG)) for name in NAMES], indirect=True
+)
+of_every_stream_in_batches = pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        pytest.param(name, batch, id=f"{batch}-{name}", marks=marks_of(name, batch))
+        for name in NAMES
+        for batch in BATCHES
+    ],
+    indirect=["name"],
+)
+one_by_one = pytest.mark.parametrize(
+    "name", [pytest.param(name, id=name, marks=marks_of(name, 1)) for name in NAMES], indirect=True
+)
 
 
 @of_every_stream
@@ -64,29 +85,26 @@ def test_the_messages_are_those_that_were_recorded(stream: Stream, recording: Re
     assert messages_hash(stream) == recording["messages"]
 
 
-@of_every_stream
-@in_batches
+@of_every_stream_in_batches
 def test_the_published_table_and_the_stored_shard_are_those_of_the_recording(
     stream: Stream, batch: int, recording: Recording
 ) -> None:
     assert replay_of(stream, batch).of_any_batch() == recording["left"]
 
 
-@of_every_stream
-@in_batches
+@of_every_stream_in_batches
 def test_every_commit_publishes_the_records_of_the_recording(stream: Stream, batch: int, recording: Recording) -> None:
     """Hashes along the stream: the first that differs says in which part of it."""
     replayed = replay_of(stream, batch).of_this_batch()
     assert {**replayed, "similarity": None} == {**recording["batches"][str(batch)], "similarity": None}
 
 
-@of_every_stream
-@in_batches
+@of_every_stream_in_batches
 def test_the_similarity_lists_are_those_of_the_recording(stream: Stream, batch: int, recording: Recording) -> None:
     assert replay_of(stream, batch).of_this_batch()["similarity"] == recording["batches"][str(batch)]["similarity"]
 
 
-@of_every_stream
+@one_by_one
 def test_each_event_is_decided_and_repaired_as_in_the_recording(stream: Stream, recording: Recording) -> None:
     assert {name: n for name, n in replay_of(stream, 1).met.items() if n} == recording["met"]
 

@@ -97,9 +97,10 @@ def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple
         assert_letters_once(world)
 
 
-def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind() -> None:
+@IN_THIRDS
+def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind(third: int) -> None:
     """The worker goes on for a moment into the new topic; what it wrote there is taken in by the whole release."""
-    for unnoticed in range(1, 10):
+    for unnoticed in range(1 + third, 10, 3):
         died = True
         for step in count():
             if not died:
@@ -164,12 +165,13 @@ def test_an_output_recreated_before_any_step_never_holds_differences_alone(
         assert_letters_once(world)
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
 def test_an_output_recreated_in_the_midst_of_a_transaction_never_holds_differences_alone(
-    before: Callable[[], World],
+    before: Callable[[], World], third: int
 ) -> None:
     """Before any record, so that a transaction lies in both; and before its marker, which then lies in the new one."""
-    for record in count():
+    for record in third_of(1_000, third, None):
         world = before()
         world.plan = {}
         world.happens_in_live = {world.taken_in_live + record: partial(world.make_anew, LIVE)}

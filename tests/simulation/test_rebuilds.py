@@ -88,10 +88,11 @@ def test_one_fault_at_every_numbered_step_of_a_rebuild(fault: Fault, third: int)
         assert_nothing_lost_doubled_or_told_wrong(world, MESSAGES)
 
 
-def test_a_rebuild_whose_worker_died_is_closed_as_stopped_and_the_next_one_takes_another_turn() -> None:
+@IN_THIRDS
+def test_a_rebuild_whose_worker_died_is_closed_as_stopped_and_the_next_one_takes_another_turn(third: int) -> None:
     ends = Counter[str]()
-    for step in range(20, 70):
-        world = rebuilt_world(MESSAGES, {step: Fault.DIE_BEFORE}, seed=3)
+    for step in third_of(50, third, None):
+        world = rebuilt_world(MESSAGES, {20 + step: Fault.DIE_BEFORE}, seed=3)
         world.run(batch=10)
         turns = [one.rebuild.turn for one in world.meta().rebuilds]
         assert turns == sorted(set(turns))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulation.schedules import KINDS, digest_of
+from simulation.story import IN_THIRDS
 
 GOLDEN = Path(__file__).with_name("schedules.json")
 SEEDS = range(16)
@@ -16,13 +17,15 @@ MORE = int(os.environ.get("STREAMER_SCHEDULES", "0"))
 """How many schedules are run beyond these and those of the night, over all kinds."""
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_schedules_come_to_the_very_bytes(kind: str) -> None:
-    found = [digest_of(KINDS[kind](seed)) for seed in SEEDS]
+def test_the_first_schedules_come_to_the_very_bytes(kind: str, third: int) -> None:
+    found = [digest_of(KINDS[kind](seed)) for seed in SEEDS[third::3]]
     if os.environ.get("STREAMER_RECORD"):
         golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
-        GOLDEN.write_text(json.dumps({**golden, kind: found}, indent=1, sort_keys=True) + "\n")
-    assert found == json.loads(GOLDEN.read_text())[kind]
+        golden.setdefault(kind, [""] * len(SEEDS))[third::3] = found
+        GOLDEN.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n")
+    assert found == json.loads(GOLDEN.read_text())[kind][third::3]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events
+from simulation.story import IN_THIRDS, MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events, third_of
 from simulation.worker_group import WorkerGroup
 from streamer.worker.tenure import TABLE, TenureState
 
@@ -62,18 +62,19 @@ REBALANCES: dict[str, Callable[[WorkerGroup], None]] = {
 }
 
 
+@IN_THIRDS
 @pytest.mark.parametrize("fault", [None, Fault.LOST_AFTER, Fault.MOVED], ids=str)
 @pytest.mark.parametrize("what", REBALANCES)
-def test_a_rebalance_at_every_numbered_step(what: str, fault: Fault | None) -> None:
+def test_a_rebalance_at_every_numbered_step(what: str, fault: Fault | None, third: int) -> None:
     """With a fault at the same step, too."""
-    step, steps = 0, 1
-    while step < steps:
+    for step in third_of(1_000, third, fault):
         world = World(PEOPLE, FEW, {} if fault is None else {step: fault})
         group = group_of(world)
         world.happens = {step: lambda group=group: REBALANCES[what](group)}  # type: ignore[misc]
         group.run_until_read()
         assert_nothing_lost_or_doubled(world, FEW)
-        step, steps = step + 1, world.steps
+        if step >= world.steps:
+            break
 
 
 def schedule(seed: int) -> WorkerGroup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,7 +34,9 @@ def tree(path: Path) -> ast.Module:
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree(path)))
+    found = tuple(ast.walk(tree(path)))
+    gc.freeze()  # they stay: to look for garbage among them again and again takes as long as to read them
+    return found
 
 
 def lines_of(path: Path) -> int:

@@ -204,7 +204,7 @@ def test_boxes_that_are_kept_apart_are_measured_as_by_one_run_and_only_their_num
 ) -> None:
     how = ["--keep-equal-boxes", "--report", tmp_path / "page.html", "--force"]
     kept = answer(*asked(world, world / "rows", tmp_path / "kept", *how))
-    again = answer(*asked(world, world / "rows", tmp_path / "again", *how))
+    again = answer(*asked(world, world / "rows", tmp_path / "again", "--keep-equal-boxes"))
     merged = answer(*asked(world, world / "rows", tmp_path / "merged", "--report", tmp_path / "page.html", "--force"))
     assert kept["measures"]["groups"] > merged["measures"]["groups"]
     for name in ("l", "alpha", "beta", "risk", "prosecutor_max", "prosecutor_mean", "ncp"):
@@ -405,7 +405,8 @@ def test_no_step_runs_once_the_folder_is_there(world: Path, tmp_path: Path, monk
         return original(self, stage, *more)
 
     monkeypatch.setattr(ProcessPool, "map", watched)
-    answer(*asked(world, saved(stays(), tmp_path / "rows", 1), out, "--index", tmp_path / "index.csv"))
+    rows = saved(stays(), tmp_path / "rows", 1)
+    answer(*asked(world, rows, out, "--index", tmp_path / "index.csv", "--workers", 1))
     assert [stage for stage, there in steps_seen if there] == []
     assert any(stage.startswith("alike") for stage, _ in steps_seen)
     assert out.exists()
@@ -424,7 +425,8 @@ def test_a_folder_without_rows_is_refused(world: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "stages"),
     [
-        ("ordered", ("route", "fragments", "vectors-2-mend", "write")),
+        ("ordered", ("fragments", "write")),
+        pytest.param("ordered", ("route", "fragments", "vectors-2-mend", "write"), marks=pytest.mark.night),
         pytest.param("ola", ("search", "fragments"), marks=pytest.mark.night),
     ],
 )
@@ -456,7 +458,7 @@ def test_a_killed_job_goes_on_and_comes_to_the_same_files(
 def test_a_job_that_is_killed_once_its_table_is_there_can_be_made_again(world: Path, tmp_path: Path) -> None:
     """Before: `--force` replaced the table by an empty folder, as the files counted as written."""
     out, spill = tmp_path / "out", tmp_path / "spill"
-    words = [*asked(world, world / "rows", out, "--seed", 5, "--spill", spill), "--json"]
+    words = [*asked(world, world / "rows", out, "--seed", 5, "--spill", spill, "--workers", 1), "--json"]
     process = subprocess.Popen([sys.executable, "-m", "streamer.cli.main", *map(str, words)], stdout=subprocess.DEVNULL)
     while not out.exists() and process.poll() is None:
         time.sleep(0.001)
