@@ -139,7 +139,7 @@ def run_on_vectors(
     if said := objections(algorithm, table, model, options):
         raise UsageError(f"{algorithm.name} cannot do this: {said[0]}")
     rows = int(counts.rows.sum())
-    _require_none(model.shortfall_of_counts(rows, counts.codes(model.subjects), subject_names(table, model)))
+    _require_none(model.shortfall_of_counts(rows, counts.codes(model.subjects), subject_names(table, model)), table)
     recoding = numbered(algorithm.of_vectors(table, counts, model, options), np.random.default_rng(options.chance))
     suppressed = int(counts.rows[recoding.qi_group == SUPPRESSED].sum())
     _require_allowed(algorithm, options, table.space, suppressed, rows)
@@ -158,15 +158,18 @@ def require_possible(microdata: Microdata, model: Model) -> None:
     """Raises ConfigError, with the reason, if not even the whole table as one QI group holds the model."""
     if not len(microdata):
         raise ConfigError("the data has no rows")
-    _require_none(model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model)))
+    _require_none(
+        model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model)), microdata.table
+    )
 
 
-def _require_none(reason: str) -> None:
-    if reason:
-        raise ConfigError(
-            f"the privacy model cannot hold on this data, even as one single QI group: {reason}; "
-            "ask for less (`privacy` in table.yaml, or what a column asks itself), or bring more rows"
-        )
+def _require_none(reason: str, table: Table) -> None:
+    if not reason:
+        return
+    remedy = "ask for less (`privacy` in table.yaml, or what a column asks itself), or bring more rows"
+    if any(column.distribution and column.distribution.reference for column in table.kept):
+        remedy += "; if table.yaml's `distribution` is of older rows, `streamer distribution` writes that of these"
+    raise ConfigError(f"the privacy model cannot hold on this data, even as one single QI group: {reason}; {remedy}")
 
 
 def initial_groups(microdata: Microdata, model: Model, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:

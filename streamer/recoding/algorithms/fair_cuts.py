@@ -6,9 +6,10 @@ half of the bundles of each *stratum*: both parts have the shares that the whole
 boxes are larger, since the halves of different strata meet at different cells. A stratum is a value. If values count by
 their order, neighbours of few bundles are one stratum: two of the same half differ by little then.
 
-So every node, from the whole table down, is cut fairly, or at one of the NODE_PARTS between its bundles, along any
-attribute: in the way of least loss that leaves two parts that hold. A node that no such way improves is a group. The
-caller may ask more of the parts of cuts that are not fair: what these leave of the law is what fair cuts live on.
+So every node, from the whole table down, is cut fairly, or after some NODE_PARTS of its bundles, along any attribute:
+in the way of least loss that leaves two parts that hold. If two cells meet near by, it is cut between them. A node that
+no such way improves is a group. The caller may ask more of the parts of cuts that are not fair: what these leave of the
+law is what fair cuts live on.
 
 Sources: taking a share of each stratum of sensitive values is how Soria-Comas et al. 2015 form clusters that are
 t-close; cutting from the top is this project's.
@@ -44,6 +45,7 @@ class _NodeCuts(NamedTuple):
 
     along: Ints  # (d + 1, m) all bundles along every attribute, and by their values, node by node
     loss: Floats  # (d, NODE_PARTS) of a node's cuts, by attribute and way
+    at: Ints  # (d, NODE_PARTS) how many bundles are lower then; not of fair cuts
     cut: Ints  # (m,) a node's bundles: the lower part, then the upper one
     is_lower: Bools  # (m,) scratch, as all that follow
     aside: Ints  # (m,)
@@ -81,8 +83,8 @@ def fair_groups(task: Task, strict: Rules, law: int, strata: int, on_progress: O
 @compiled
 def _begun(task: Task, subject: int, strata: int) -> _Cutting:
     m, d = task.bundles.cells.shape
-    desk = _NodeCuts(np.empty((d + 1, m), np.int64), np.empty((d, NODE_PARTS)), np.empty(m, np.int64),
-        np.zeros(m, np.bool_), np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d),
+    desk = _NodeCuts(np.empty((d + 1, m), np.int64), np.empty((d, NODE_PARTS)), np.zeros((d, NODE_PARTS), np.int64),
+        np.empty(m, np.int64), np.zeros(m, np.bool_), np.empty(m, np.int64), np.empty((2, d), np.int64), np.zeros(d),
         np.empty(m, np.int64), np.zeros(m, np.int64), np.zeros(m, np.int64))  # fmt: skip
     counts, values = np.empty(CELLS_PER_BUNDLE * m + 1, np.int64), np.empty((m, 1), np.int64)
     for bundle in range(m):
@@ -139,7 +141,7 @@ def _cut(task: Task, stricter: Task, desk: _NodeCuts, along: Ints) -> int:
         return 0
     limit = loss_of(task, along[0]) - GAIN_MIN
     for j in range(d):
-        _weigh(task, desk, along[j], desk.loss[j])
+        _weigh(task, desk, along[j], j)
     while True:
         best_j, best_way, least = 0, 0, limit
         for j in range(d):
@@ -148,7 +150,7 @@ def _cut(task: Task, stricter: Task, desk: _NodeCuts, along: Ints) -> int:
                     best_j, best_way, least = j, way, desk.loss[j, way]
         if least == limit:
             return 0
-        lower = _take_apart(desk, along[best_j], best_way)
+        lower = _take_apart(desk, along[best_j], desk.at[best_j, best_way] if best_way != FAIRLY else -1)
         if _both_hold(task if best_way == FAIRLY else stricter, desk.cut[:lower], desk.cut[lower:m]):
             break
         desk.loss[best_j, best_way] = np.inf
@@ -162,18 +164,20 @@ def _both_hold(task: Task, lower: Ints, upper: Ints) -> bool:
     return bundles_hold(task, lower) and bundles_hold(task, upper)
 
 
-def _weigh(task: Task, desk: _NodeCuts, along: Ints, loss: Floats) -> None:
-    """Fills in what the two parts of each cut along one attribute lose; infinite if one of them has no bundle."""
-    m, cells = along.shape[0], task.bundles.cells
-    lower = _take_apart(desk, along, FAIRLY)
+def _weigh(task: Task, desk: _NodeCuts, along: Ints, j: int) -> None:
+    """Fills in where attribute j may be cut, and what the two parts lose; infinite if one of them has no bundle."""
+    m, cells, loss = along.shape[0], task.bundles.cells, desk.loss[j]
+    lower = _take_apart(desk, along, -1)
     loss[:] = np.inf
     if 0 < lower < m:
         loss[FAIRLY] = loss_of(task, desk.cut[:lower]) + loss_of(task, desk.cut[lower:m])
+    for way in range(1, NODE_PARTS):
+        desk.at[j, way] = _border(cells, along, j, m * way // NODE_PARTS, m // (2 * NODE_PARTS))
     for backwards in range(2):
         lo, hi, rows, way = desk.box[0], desk.box[1], 0, 1
         lo[:], hi[:], desk.term[:] = EMPTY_LO, EMPTY_HI, 0.0
         for i in range(m):
-            while way < NODE_PARTS and i == _size_of(m, NODE_PARTS - way if backwards else way, backwards):
+            while way < NODE_PARTS and i == (m - desk.at[j, NODE_PARTS - way] if backwards else desk.at[j, way]):
                 if i > 0:
                     at, lost = NODE_PARTS - way if backwards else way, rows * total(desk.term)
                     loss[at] = loss[at] + lost if backwards else lost
@@ -183,18 +187,24 @@ def _weigh(task: Task, desk: _NodeCuts, along: Ints, loss: Floats) -> None:
             widen(task.shape, cells[bundle], cells[bundle], lo, hi, desk.term)
 
 
-def _size_of(m: int, way: int, upper: int) -> int:
-    """The bundles in the lower part, or in the upper one, of m that are cut after some NODE_PARTS."""
-    lower = m * way // NODE_PARTS
-    return m - lower if upper else lower
+def _border(cells: Ints, along: Ints, j: int, at: int, far: int) -> int:
+    """The position between two cells of attribute j that is nearest to `at`, of two the lower; `at` if none is near."""
+    for away in range(min(far, at - 1, along.shape[0] - at - 1) + 1):
+        if cells[along[at - away - 1], j] != cells[along[at - away], j]:
+            return at - away
+        if cells[along[at + away - 1], j] != cells[along[at + away], j]:
+            return at + away
+    return at
 
 
-def _take_apart(desk: _NodeCuts, along: Ints, way: int) -> int:
-    """Fills in desk.cut: the lower part of a node along one attribute, then the upper one; how many are lower."""
-    m = along.shape[0]
-    if way != FAIRLY:
-        desk.cut[:m] = along
-        return _size_of(m, way, 0)
+def _take_apart(desk: _NodeCuts, along: Ints, at: int) -> int:
+    """Fills in desk.cut: the lower part of a node along one attribute, then the upper one; how many are lower.
+
+    at: this number; -1: it is cut fairly.
+    """
+    if at >= 0:
+        desk.cut[: along.shape[0]] = along
+        return at
     lower, upper, turn = 0, 0, 0
     for bundle in along:
         desk.taken[desk.stratum[bundle]] = 0

@@ -28,7 +28,6 @@ from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import Bundles, Task, task_of
 from streamer.recoding.algorithms.contract import (
-    PLAIN,
     STAYING,
     SUPPRESSED,
     Algorithm,
@@ -89,7 +88,8 @@ OF_FEW: tuple[Candidate, ...] = (
 FEW_FROM, FEW_GROUPS, LITTLE_MORE = 2 * FINE, 64, 1.1
 """If groups have FEW_FROM rows they are few, sweeps take little time, and the best start shows only after them:
 every one is swept that loses at most LITTLE_MORE times as much as the best. The groups of `bottom-up` are one, too. If
-the model counts values, seeds without room are a second start in tables that have room for fewer than FEW_GROUPS."""
+the model counts values, seeds without room are a second start in tables that have room for fewer than FEW_GROUPS, and
+`bottom-up` is another one if the first has fewer, which are large: near a table's own shares seeds search in vain."""
 
 
 def exchanging(task: Task, segments: tuple[float, Ints], on_progress: OnProgress = unheard) -> tuple[float, Ints]:
@@ -130,6 +130,9 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
         if len(rows) < FEW_GROUPS * task.rows_min:
             tight = seeded(task)
             starts.append(exchanged(task, tight, int(tight.max()) + 1, EXCHANGES)[1])
+        few = len(np.unique(starts[0]))
+        if few < FEW_GROUPS and len(rows) > SEEDED_UP_TO * task.rows_min * few:
+            starts.append(_merged(microdata, model, rows, task))
     last, least, best, sweeps = _last_sweeps(task, options.refine), np.inf, starts[0], 0
     rows_max = options.suppressed_max(len(rows))
     turns = len(starts) + any(last) + (rows_max > 0)
@@ -206,13 +209,18 @@ def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, 
         found.append(candidate(task))
         on_progress(done / len(ways))
     if few and not model.subjects:
-        joined = BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
+        joined = _merged(microdata, model, rows, task)
         found.append(found_in(groups_of(task, joined, int(joined.max()) + 1), len(joined)))
     least = min(loss for loss, _ in found)
     if not few:
         return [next(qi_group for loss, qi_group in found if loss == least)]
     # ways that lose exactly the same have found the same groups: one of them is swept
     return list({loss: qi_group for loss, qi_group in found[::-1] if loss <= LITTLE_MORE * least}.values())
+
+
+def _merged(microdata: Microdata, model: Model, rows: Ints, task: Task, on_progress: OnProgress = unheard) -> Ints:
+    """The groups (m,) of `bottom-up`; rows: in the order of the bundles."""
+    return BOTTOM_UP.run(microdata, model, Options(on_progress=on_progress)).qi_group[rows[task.bundles.begin]]
 
 
 def _asks_for_large_groups(model: Model, task: Task, segments: tuple[float, Ints], n_rows: int) -> bool:
@@ -229,8 +237,7 @@ def _start_of_large_groups(
     rows: in the order of the bundles. What loses FAR_MORE times as much as another to begin with stays behind it, and
     is not exchanged.
     """
-    merged = BOTTOM_UP.run(microdata, model, Options(on_progress=part_of(on_progress, 0.1, 0.2)))
-    found = [segment, merged.qi_group[rows[task.bundles.begin]]]
+    found = [segment, _merged(microdata, model, rows, task, part_of(on_progress, 0.1, 0.2))]
     t, law = min((float(one.t) if isinstance(one, AtMostDistance) else np.inf, i) for i, one in enumerate(model.laws))
     strata = int(STRATA / max(t, TINY)) if task.rules.laws.kind[law] == CHAIN else 0
     for i, part in enumerate(PARTS_OF_DISTANCE if t < np.inf else ()):

@@ -210,6 +210,8 @@ def _sentence(fault: Any) -> str:
         parent = "publish of a column"
     if where[0] == "columns" and len(where) > 2:
         del where[2]  # the tag of the column's settings
+    if where[2:3] == ["distribution"]:
+        del where[3:]  # a value of people
     place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
     if kind == "missing":
         return f"{place}: {_PUBLISH_HINT if place in _OF_LIVE else 'is missing'}"
@@ -223,6 +225,8 @@ def _sentence(fault: Any) -> str:
         return f"{place}.role: must be {_ROLES}"
     if place == "table":
         return f"{place}: must be at most 200 letters, digits, dots, dashes or underscores: it names Kafka's topics"
+    if place.endswith(".distribution") and kind in ("greater_than_equal", "less_than_equal"):
+        place += ": a count"
     if kind in _IN_OUR_WORDS:
         return f"{place}: {_IN_OUR_WORDS[kind].format(**context)}"
     return f"{place}: {fault['msg'].replace('Input should', 'must').replace('String should', 'must')}"

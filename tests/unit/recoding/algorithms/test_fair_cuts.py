@@ -53,6 +53,15 @@ def halves(along: Ints, stratum_by: dict[int, int]) -> tuple[Ints, Ints]:
     return along[lower], along[~lower]
 
 
+def border(cells: Ints, way: int) -> int:
+    """Where a way cuts: between two cells, if some meet at most half a part away; of two such places the nearest."""
+    m = len(cells)
+    middle = m * way // NODE_PARTS
+    far = min(m // (2 * NODE_PARTS), middle - 1, m - middle - 1)
+    near = [at for at in range(max(1, middle - far), middle + far + 1) if at < m and cells[at - 1] != cells[at]]
+    return min(near, key=lambda at: (abs(at - middle), at), default=middle)
+
+
 def ways(task: Task, node: Ints, fairly: Fairly) -> list[tuple[float, int, int, Ints, Ints]]:
     """What the parts of each cut lose together, the attribute, the way, and the parts."""
     found, strata = [], stratum_of(task, node, fairly)
@@ -60,7 +69,7 @@ def ways(task: Task, node: Ints, fairly: Fairly) -> list[tuple[float, int, int, 
         along = node[np.argsort(task.bundles.cells[node, j], kind="stable")]
         cuts = [
             halves(along, strata),
-            *(np.split(along, [len(along) * way // NODE_PARTS]) for way in range(1, NODE_PARTS)),
+            *(np.split(along, [border(task.bundles.cells[along, j], way)]) for way in range(1, NODE_PARTS)),
         ]
         for way, (lower, upper) in enumerate(cuts):
             if len(lower) and len(upper):

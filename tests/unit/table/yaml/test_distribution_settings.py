@@ -78,6 +78,7 @@ def test_a_table_without_these_settings_has_the_fingerprint_that_it_had() -> Non
         ({"entropy_l": 4, "hierarchy": TREE}, "no QI group has l = 4"),
         ({"recursive": {"c": 3}}, "columns.problem.recursive.l: is missing"),
         ({"t": 0.2, "type": "integer", "distribution": {"": 3}}, "must name at least one value"),
+        ({"t": 0.2, "distribution": {"measles": 0}}, "columns.problem.distribution: a count: must be at least 1"),
         ({"t": 0.2, "type": "date", "distribution": {"31.12.2019": 3}}, "columns.problem.distribution: a value: "),
         ({"t": 0.2, "type": "integer", "distribution": {"many": 3}}, "columns.problem.distribution: a value: "),
         ({"t": 0.2, "distance": "ordered", "distribution": {"angina": 3}}, "say `distance: equal`"),
@@ -97,3 +98,9 @@ def test_a_whole_table_is_compared_with_itself_and_fragments_need_a_distribution
     assert published.groupby("qi_group")["problem"].nunique().tolist() == [2] * published["qi_group"].nunique()
     with pytest.raises(ConfigError, match="streamer distribution"):
         Recipe(asking(t=0.2), model_of(asking(t=0.2)), "ordered", Options(), 100)
+
+
+def test_rows_that_their_distribution_does_not_fit_are_refused_with_the_command_that_writes_another() -> None:
+    people = pd.DataFrame({"id": range(4), "age": [1, 2, 3, 4], "problem": ["flu"] * 4})
+    with pytest.raises(ConfigError, match="`streamer distribution` writes that of these"):
+        streamer.anonymize(people, asking(t=0.2, distribution={"ulcer": 9, "flu": 1}))
