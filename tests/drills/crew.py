@@ -25,21 +25,20 @@ in less than a container is given is tested where there is none (servers/test_wo
 
 
 class Crew:
-    """A fixed number of places for workers, each filled again after its worker has ended."""
+    """A fixed number of places for workers, each filled again after its worker has ended; each place has its log."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path, size: int) -> None:
-        self.log = log
+    def __init__(self, environment: Mapping[str, str], directory: Path, size: int) -> None:
+        self._logs = [directory / f"worker-{place}.log" for place in range(size)]
         self.exits: Counter[int] = Counter()
         """Exit codes of the workers that ended before they were told to; -9: killed."""
         self.restarts = 0
         self._environment = {**os.environ, **environment}
-        self._size = size
         self._workers: list[subprocess.Popen[bytes]] = []
         self._stopped = threading.Event()
         self._supervisor: threading.Thread | None = None
 
     def start(self) -> None:
-        self._workers = [self._new_worker() for _ in range(self._size)]
+        self._workers = [self._new_worker(place) for place in range(len(self._logs))]
         self._stopped.clear()
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self._supervisor.start()
@@ -70,8 +69,14 @@ class Crew:
         time.sleep(seconds)
         worker.send_signal(signal.SIGCONT)
 
+    def log(self) -> str:
+        """What all workers have said, place after place."""
+        return "".join(log.read_text(errors="replace") for log in self._logs if log.exists())
+
     def last_words(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
+        """The last lines of each place: a worker that is silent is as telling as one that is not."""
+        lines = {log.name: log.read_text(errors="replace").splitlines()[-25:] for log in self._logs if log.exists()}
+        return "\n".join(line for name, some in lines.items() for line in (f"-- {name}:", *some))
 
     def _one_that_runs(self, rng: random.Random) -> subprocess.Popen[bytes]:
         while True:
@@ -87,15 +92,15 @@ class Crew:
                 if code is not None and not self._stopped.wait(RESTART_SECONDS):
                     self.exits[code] += 1
                     self.restarts += 1
-                    self._workers[place] = self._new_worker()
+                    self._workers[place] = self._new_worker(place)
 
     def _end_supervision(self) -> None:
         self._stopped.set()
         if self._supervisor is not None:
             self._supervisor.join()
 
-    def _new_worker(self) -> subprocess.Popen[bytes]:
+    def _new_worker(self, place: int) -> subprocess.Popen[bytes]:
         table = self._environment["STREAMER_TABLE"]
         command = [sys.executable, "-m", "streamer.cli.main", "worker", "--table", table]
-        with self.log.open("ab") as log:
+        with self._logs[place].open("ab") as log:
             return subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=log, stderr=subprocess.STDOUT)

@@ -48,7 +48,7 @@ class Drill:
         self.servers = servers
         self._faults = 0
         self._load = Load(servers.kafka_bootstrap, f"{table_name}.changes", SHARDS, self.rng.randrange(1000))
-        self._crew = Crew(environment, directory / "workers.log", WORKERS)
+        self._crew = Crew(environment, directory, WORKERS)
         remains = ServersRemains(servers.kafka_bootstrap, servers.redis_url, table_name)
         self._oracle = Oracle(load_table(table), SHARDS, remains)
         where = [(servers.kafka_bootstrap, table_name, shard) for shard in range(SHARDS)]
@@ -80,7 +80,7 @@ class Drill:
         verdict = self._oracle.judge()
         assert verdict.events == sent
         self._check_exits()
-        assert CANARY not in self._crew.log.read_text()
+        assert CANARY not in self._crew.log()
         figures = [self._faults, self._crew.restarts, verdict.events, verdict.releases, verdict.records]
         seconds = [f"{verdict.stall_seconds:.1f}s", f"{drain_seconds:.1f}s"]
         self.figures = LINE.format(self._name, *figures, verdict.dead_letters, *seconds)

@@ -59,7 +59,7 @@ class RebuildDrill:
         self.source = SourceTable(SHARDS, self.rng.randrange(1_000))
         self.figures = ""
         self._kafka = servers.kafka_bootstrap
-        self._crew = Crew(self.served.environment, directory / "workers.log", WORKERS)
+        self._crew = Crew(self.served.environment, directory, WORKERS)
         self._load = SourceLoad(self._kafka, self.served.input, self.source, events)
         self._witness = Witness(self.served.table, self._kafka)
         self._asked: list[tuple[int, str]] = []
@@ -135,7 +135,7 @@ class RebuildDrill:
         assert self._witness.outside, "no region was replaced: nothing is said about rebuilds"
         for shard in range(SHARDS):
             self._judge_shard(shard)
-        assert CANARY not in self._crew.log.read_text()
+        assert CANARY not in self._crew.log()
         self._sum_up(sent, sending, seconds, verified["rows"])
 
     def abandon(self) -> None:

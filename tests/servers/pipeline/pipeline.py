@@ -145,7 +145,7 @@ class Pipeline:
         environment = {
             **servers, "KAFKA_BOOTSTRAP": access.bootstrap, **access.worker, "STREAMER_TABLE": str(self.path),
         }  # fmt: skip
-        self.crew = Crew(environment, self._directory / "workers.log", count)
+        self.crew = Crew(environment, self._directory, count)
         self.crew.start()
 
     def start_source(self) -> None:
@@ -252,7 +252,7 @@ class Pipeline:
         return faults(self.database, self.table, index)
 
     def log(self) -> str:
-        return self.crew.log.read_text(errors="replace") if self.crew is not None else ""
+        return self.crew.log() if self.crew is not None else ""
 
     def assert_nobody_was_named(self) -> None:
         """Neither a worker nor Connect has written a person's name or a password into its log."""

@@ -51,7 +51,7 @@ def test_its_script_shows_a_change_that_arrives(parts: Parts, tmp_path: Path) ->
     script = shutil.copy(EXAMPLE / "show.sh", tmp_path)
     with parts.postgres.connect() as database:
         database.execute((EXAMPLE / "clinic.sql").read_text())
-    crew = Crew({**servers, "STREAMER_TABLE": str(EXAMPLE / "table.yaml")}, tmp_path / "workers.log", 1)
+    crew = Crew({**servers, "STREAMER_TABLE": str(EXAMPLE / "table.yaml")}, tmp_path, 1)
     crew.start()
     client = f"{program('psql')} -h 127.0.0.1 -p {parts.postgres.port} -U postgres"
     told = {"CONNECT": f"http://127.0.0.1:{parts.connect.port}", "PSQL": client, "PGPASSWORD": PASSWORD}
