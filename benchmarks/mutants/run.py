@@ -173,6 +173,7 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) ->
             os.dup2(handle, 1)
             os.dup2(handle, 2)
             options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib"]
+            options += ["--doctest-modules"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported before the fork
             # Hashing wraps around, silently if compiled.
             options += ["-W", "ignore:overflow encountered:RuntimeWarning"]
@@ -193,10 +194,11 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) ->
 
 
 def tests_of(module: str) -> list[str]:
-    """The tests that a module's name leads to, and those that mutants.toml adds."""
+    """The tests that a module's name leads to, those that mutants.toml adds, and the module's own examples."""
     own = "tests/unit" + module.removeprefix("streamer").rpartition("/")[0] + f"/test_{Path(module).name}"
     named = SETTINGS["tests"].get(module, [])
-    return [*([own] if (ROOT / own).is_file() else []), *named]
+    examples = [module] if "\n    >>> " in (ROOT / module).read_text(encoding="utf-8") else []
+    return [*([own] if (ROOT / own).is_file() else []), *named, *examples]
 
 
 def copied(into: Path) -> Path:

@@ -20,6 +20,7 @@ from streamer.incremental.shard.preflight import (
     Digested,
     compare,
     first_meta,
+    message_read_last,
     with_topics,
 )
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
@@ -122,6 +123,21 @@ def test_an_input_that_holds_another_message_where_the_last_was_read_is_refused(
     said = refusal(position, replace(INPUT, again=(other,)), KNOWS)
     assert "another message" in said
     assert remedies.reload_from_file("people") in said
+
+
+def test_of_what_store_and_output_say_the_later_message_is_the_one_that_was_read_last() -> None:
+    earlier, later = (last_read(Message(offset, b"k", b"v"), b"secret") for offset in (3, 20))
+    for of_store, of_output in ((earlier, later), (later, earlier), (None, later), (later, None)):
+        position = msgspec.structs.replace(AT_FIVE, read=of_output)
+        assert message_read_last(replace(FIVE, read=of_store), position) == later
+    assert message_read_last(None, None) is None
+
+
+def test_a_table_that_began_anew_does_not_ask_what_its_former_input_held() -> None:
+    former = msgspec.structs.replace(AT_FIVE, read=LAST)
+    assert message_read_last(replace(FIVE, commit=6, outside=6), former) is None
+    assert message_read_last(replace(FIVE, commit=6, outside=4), former) == LAST
+    assert message_read_last(replace(FIVE, commit=7, outside=7), former) == LAST
 
 
 def test_where_the_last_message_has_expired_nothing_is_compared() -> None:
