@@ -91,7 +91,7 @@ def test_what_a_reload_did_is_told_in_numbers(records_max: int) -> None:
     state = MemoryStore(world.server, world.table.name, 0).load()
     assert state is not None
     releases = world.topic.transactions[-1][1].release - before
-    assert told == Begun(0, N_NEW, 0, len(state.kept.qi_groups), removed, releases, world.end, 0, 0)
+    assert told == Begun(0, N_NEW, 0, len([*state.kept.qi_groups]), removed, releases, world.end, 0, 0)
 
 
 def test_numbers_go_on_above_all_that_were_published() -> None:

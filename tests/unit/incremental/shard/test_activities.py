@@ -331,21 +331,22 @@ def test_a_tick_is_wanted_at_once_where_nothing_has_to_be_waited_for() -> None:
     assert not activities.hurries(Meta(commit=1))
     activities.hear(Request(0, NOW, b"nonsense"))
     assert activities.hurries(Meta(commit=1)) and not activities.hurries(Meta())
-    machine = peopled(shard).shard.machine
+    machine, hurries = peopled(shard).shard.machine, list[bool]()
+
+    def goes_on(times: int) -> None:
+        shard.go_on(times)
+        hurries.append(machine.hurries)
+
     shard.algorithms.at_once = False
     ask(shard)
-    shard.go_on(3)
-    assert not machine.hurries
+    goes_on(3)
     shard.algorithms.jobs[0].done()
-    shard.go_on(1)
-    assert machine.hurries, "the next region can be begun"
-    shard.go_on(1)
-    assert not machine.hurries
+    goes_on(1)  # its groups are committed, and the next region can be begun
+    goes_on(1)
     shard.take_over()
-    shard.go_on(1)
-    assert machine.hurries, "the rebuild can be begun anew"
-    shard.go_on(1)
-    assert not machine.hurries
+    goes_on(1)  # the rebuild is closed as stopped, and can be begun anew
+    goes_on(1)
+    assert hurries == [False, True, False, True, False]
 
 
 def test_drift_is_that_of_all_regions_of_a_look_and_looks_take_a_small_share_of_the_time(

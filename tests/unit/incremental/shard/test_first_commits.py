@@ -392,6 +392,9 @@ def test_a_reload_of_nobody_says_that_a_log_which_lost_its_beginning_is_whole() 
     (commit,) = commits(PEOPLE, 1, output, prepare(PEOPLE, 1, 2, first(0)), torn, 1000)
     assert list(commit.outbox) == [gone(1)]
     assert (commit.meta.release, commit.meta.whole, commit.meta.begins) == (6, 6, {"live": 9})
+    sound = replace(output, reach={"live": (0, 9)})
+    (commit,) = commits(PEOPLE, 1, sound, prepare(PEOPLE, 1, 2, first(0)), FoundShard(7, 5, 30), 1000)
+    assert (list(commit.outbox), commit.meta.release) == ([], 5), "there is nothing to be told"
 
 
 def test_letters_that_wait_go_with_the_rows() -> None:

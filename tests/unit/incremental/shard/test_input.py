@@ -91,7 +91,7 @@ def test_without_the_secret_by_which_it_was_noted_place_and_time_tell_a_message(
 
 def test_a_message_that_was_read_is_changed_by_nobody() -> None:
     with pytest.raises(AttributeError):
-        Message(4, b"7", INSERT).offset = 5
+        Message(4, b"7", INSERT).offset = 5  # type: ignore[misc]
 
 
 # What is said of an input, as far as nobody says otherwise.

@@ -36,13 +36,13 @@ def test_a_position_is_read_back_as_it_was_written() -> None:
 
 def test_what_a_position_of_before_does_not_say_is_nothing() -> None:
     before = b'{"commit":1,"next":10,"release":1,"qi_group_next":2,"outside":0,"digest":3}'
-    nothing = ((), "", 0, (), {}, None, 0, {}, {}, POSITION_FORMAT, "", None)
+    nothing: tuple[object, ...] = ((), "", 0, (), {}, None, 0, {}, {}, POSITION_FORMAT, "", None)
     assert msgspec.structs.astuple(Position.from_json(before)) == (1, 10, 1, 2, 0, 3, *nothing)
 
 
 def test_a_position_that_was_read_is_changed_by_nobody() -> None:
     with pytest.raises(AttributeError):
-        Position.of(META).next = 51
+        Position.of(META).next = 51  # type: ignore[misc]
 
 
 def test_a_position_of_a_newer_format_is_refused_whatever_else_it_says() -> None:

@@ -384,7 +384,7 @@ def fitted_one_by_one(table: Table, was: Region, groups: list[Ints], now: Region
     space, cells, before = table.space, table.space.cells(now.rows.codes), table.space.cells(was.rows.codes)
     lay_in = {was.rows.source_keys[i]: (number, before[i]) for number, some in enumerate(groups) for i in some.tolist()}
     rows: dict[int, list[int]] = {number: [] for number in range(max(1, len(groups)))}
-    came = []
+    came: list[int] = []
     for i, source_key in enumerate(now.rows.source_keys):
         number, former = lay_in.get(source_key, (0, None))
         stays = former is not None and (former == cells[i]).all()
@@ -548,6 +548,7 @@ def found(codes: list[int], standing: list[int], *groups: list[int]) -> list[lis
 
 def test_groups_that_were_only_shuffled_about_stay_as_they_are() -> None:
     assert found([0, 0, 0, 0], [0, 0, 1, 1], [0, 2], [1, 3]) == [[0, 1], [2, 3]]
+    assert found([0, 1, 0, 1], [0, 0, 1, 1], [0, 3], [1, 2]) == [[0, 1], [2, 3]]
 
 
 def test_groups_that_lose_far_more_go() -> None:

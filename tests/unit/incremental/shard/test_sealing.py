@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ShardRefused, StreamerError
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import median_cuts
@@ -338,6 +339,13 @@ def test_the_end_of_an_epoch_is_a_record_of_the_shard_that_says_where_it_was() -
     meta = replace(BEGUN, next=980, retried=((7, 3),))
     said = b'{"command":"epoch-over","shard":1,"epoch":4,"seconds":60,"next":980,"retried":1,"truncations":0}'
     assert sealing.said_of_end(meta, 1, 60) == OutboxEntry("control", b"1", said)
+
+
+def test_cohorts_are_published_of_a_table_that_wants_them_by_a_machine_that_can_form_them() -> None:
+    form, engine = median_cuts(BY_TIME.space, BY_TIME.k), Engine(BY_TIME)
+    assert sealing.taken_over(BY_TIME, 0, form, Meta(secret=SECRET), None, engine) is not None
+    assert sealing.taken_over(BY_TIME, 0, None, Meta(secret=SECRET), None, engine) is None
+    assert sealing.taken_over(replace(BY_TIME, sealed=None), 0, form, Meta(secret=SECRET), None, engine) is None
 
 
 def test_what_the_sealed_changelog_came_to_is_shown_in_numbers() -> None:

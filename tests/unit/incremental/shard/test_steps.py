@@ -363,7 +363,7 @@ def test_a_replay_is_over_when_all_messages_retries_and_epochs_have_come_again()
     again = replace(REBUILT, retried=((150, 30),), sealed=SealedMark(epoch=2))
     assert replay.is_over(again)
     for lacks in ({"next": 199}, {"retried": ()}, {"sealed": SealedMark(epoch=1)}):
-        assert not replay.is_over(replace(again, **lacks))  # type: ignore[arg-type]
+        assert not replay.is_over(replace(again, **lacks))
     assert replay.retry_due(again) is None
 
 

@@ -94,7 +94,7 @@ def test_the_last_five_rebuilds_and_the_last_twenty_answers_are_remembered_in_th
 
 
 def test_a_shard_that_never_committed_stands_at_the_beginning_of_everything() -> None:
-    begins = (0, 0, 0, 1, 0, 0, NO_MESSAGES, 1, "", {}, "", (), b"")
+    begins: tuple[object, ...] = (0, 0, 0, 1, 0, 0, NO_MESSAGES, 1, "", {}, "", (), b"")
     assert astuple(Meta()) == (*begins, None, (), None, 0, (), 0, None, 0, 0, {}, {}, 0, (), None)
     assert not Commit(Meta()).replaces
 
