@@ -38,8 +38,8 @@ class SnapshotShard(RebuiltShard):
 
     def __init__(self) -> None:
         super().__init__()
-        self.other = Other(MemoryServer(), "patients", 1)
-        self.shard.servers = self.shard.servers._replace(others=lambda _shards: [self.other])
+        self.other, knows_nothing = (Other(MemoryServer(), "patients", number) for number in (1, 2))
+        self.shard.servers = self.shard.servers._replace(others=lambda _shards: [knows_nothing, self.other])
 
     def reads(self, count: int, last: str = "true", op: str = "r") -> None:
         messages = [self._captured(op, last if i == count - 1 else "true") for i in range(count)]
