@@ -4,9 +4,10 @@ cosmic-ray's operators (and one of our own that swaps names such as `min` and `m
 tests that the module's name leads to are run on a copy of the checkout; a mutant that they all pass has survived.
 `mutants.toml` has the tests, the operators, and the mutants that are equivalent, with the reasons.
 
-Compiled loops run uncompiled (STREAMER_NATIVE=off), so a mutant costs no compilation. Libraries are imported once: each
-mutant runs in a fork. Tests run the quickest first; those that take longer uncompiled than `seconds_per_test_max` are
-left out, as the output says. Hypothesis draws its usual examples, without shrinking what it finds.
+Where loops are compiled, all runs uncompiled (STREAMER_NATIVE=off), so a mutant costs no compilation. Libraries are
+imported once: each mutant runs in a fork. A module's own examples are tests, too. Tests run the quickest first; those
+that take longer than `seconds_per_test_max` are left out, as the output says. Hypothesis draws its usual examples,
+without shrinking what it finds.
 
     .venv/bin/python benchmarks/mutants/run.py [--sample N] [--json FILE] [MODULE ...]
 """
@@ -33,7 +34,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text(encoding="utf-8"))
 
-os.environ["STREAMER_NATIVE"] = "off"
 sys.path.append(str(Path(sys.prefix) / "cosmic-ray"))  # after the project's own libraries, where they share some
 
 import hypothesis  # noqa: E402
@@ -173,10 +173,11 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) ->
             os.dup2(handle, 1)
             os.dup2(handle, 2)
             options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib"]
+            options += ["--doctest-modules"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported before the fork
             # Hashing wraps around, silently if compiled.
             options += ["-W", "ignore:overflow encountered:RuntimeWarning"]
-            options += ["--hypothesis-profile=mutants", "-m", "not servers and not slow and not drill"]
+            options += ["--hypothesis-profile=mutants", "-m", "not servers and not slow and not night"]
             options += ["-o", "timeout=0", "--rootdir", str(copy)]
             options += [f"--deselect={name}" for name in SETTINGS["tests_left_out"]]
             code = int(pytest.main([*options, *tests], plugins=[plugin]))
@@ -193,10 +194,11 @@ def in_fork(copy: Path, tests: list[str], plugin: Quickest, seconds_max: int) ->
 
 
 def tests_of(module: str) -> list[str]:
-    """The tests that a module's name leads to, and those that mutants.toml adds."""
+    """The tests that a module's name leads to, those that mutants.toml adds, and the module's own examples."""
     own = "tests/unit" + module.removeprefix("streamer").rpartition("/")[0] + f"/test_{Path(module).name}"
     named = SETTINGS["tests"].get(module, [])
-    return [*([own] if (ROOT / own).is_file() else []), *named]
+    examples = [module] if "\n    >>> " in (ROOT / module).read_text(encoding="utf-8") else []
+    return [*([own] if (ROOT / own).is_file() else []), *named, *examples]
 
 
 def copied(into: Path) -> Path:
@@ -226,6 +228,7 @@ def measured(copy: Path, tests: list[str]) -> Quickest:
 def score(module: str, copy: Path, sample: int | None, seed: int, lines: set[str] | None) -> dict[str, Any]:
     """Every mutant of a module, a seeded sample, or those of the lines that are named, against its tests."""
     path, tests = copy / module, tests_of(module)
+    os.environ["STREAMER_NATIVE"] = "off" if module.startswith(tuple(SETTINGS["compiled"])) else ""
     source = path.read_text(encoding="utf-8")
     every = places_of(source)
     if lines is not None:
@@ -236,7 +239,7 @@ def score(module: str, copy: Path, sample: int | None, seed: int, lines: set[str
     longest = SETTINGS["seconds_per_test_max"]
     left_out = [name for name, seconds in plugin.seconds.items() if seconds > longest]
     whole = sum(seconds for seconds in plugin.seconds.values() if seconds <= longest)
-    print(f"{module}: {len(chosen)} of {len(every)} mutants; the tests take {whole:.1f} s uncompiled", flush=True)
+    print(f"{module}: {len(chosen)} of {len(every)} mutants; the tests take {whole:.1f} s", flush=True)
     for name in left_out:
         print(f"  left out, longer than {longest} s: {name}", flush=True)
     for bytecode in (path.parent / "__pycache__").glob(f"{path.stem}.*"):

@@ -87,7 +87,7 @@ def _prepared(
     if table.sealed is None:
         made = replace(made, first=replace(first, qi_groups=()))  # nobody asks for the rows again
     prepared.add(shard, made)
-    return Begun(shard, len(made.records), made.n_pending, len(made.qi_groups), 0, 0, first.next)
+    return Begun(shard, len(made.records), made.n_pending, len(made.qi_groups), 0, 0, first.next, 0, 0)
 
 
 def _begun(shards: Shards, prepared: Spill, shard: int) -> Begun:

@@ -17,7 +17,7 @@ from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.records import OUTSIDE
-from streamer.incremental.shard.bootstrap import reload
+from streamer.incremental.shard.bootstrap import Begun, reload
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.requests import secrets_in
 from streamer.incremental.store.base import Meta
@@ -33,13 +33,13 @@ PUBLISHING = 8
 """The step of a reload that publishes its first commit."""
 
 
-def begin(world: World, new: Table = STRICTER, next_: int | None = None, records_max: int = 1000) -> None:
+def begin(world: World, new: Table = STRICTER, next_: int | None = None, records_max: int = 1000) -> Begun:
     """An operator's command."""
     world.table = new
     prepared = prepare(new, 0, 1, first_table(world, new_rows(), new.k, next_))
     store = Faulty(world, MemoryStore(world.server, new.name, 0))
     outlet: Any = Faulty(world, ModelOutlet(world.topic, world.shard))
-    reload(new, 0, store, outlet, world.state(), prepared, records_max, world.kept_secret)
+    return reload(new, 0, store, outlet, world.state(), prepared, records_max, world.kept_secret)
 
 
 def half_read(table: Table = PEOPLE) -> World:
@@ -81,6 +81,17 @@ def test_the_output_turns_into_the_new_table_in_one_release_that_says_so() -> No
     assert (position.commit, position.release) == (before.commit + 1, before.release + 1)
     assert position.outside == position.commit
     assert_begun(world)
+
+
+@pytest.mark.parametrize("records_max", [1000, 7])
+def test_what_a_reload_did_is_told_in_numbers(records_max: int) -> None:
+    world = half_read()
+    removed, before = len(published_table(world)), world.topic.transactions[-1][1].release
+    told = begin(world, records_max=records_max)
+    state = MemoryStore(world.server, world.table.name, 0).load()
+    assert state is not None
+    releases = world.topic.transactions[-1][1].release - before
+    assert told == Begun(0, N_NEW, 0, len([*state.kept.qi_groups]), removed, releases, world.end, 0, 0)
 
 
 def test_numbers_go_on_above_all_that_were_published() -> None:

@@ -405,6 +405,8 @@ class StoreContract:
         with pytest.raises(Fenced, match="has begun with"):
             ann.renew(claim, 60)
         bob.renew(later, 60)
+        with pytest.raises(Conflict, match="being loaded by bob"):
+            ann.claim("ann", 60)
 
     def test_the_mark_of_a_command_keeps_everyone_else_out(self, open_store: OpenStore) -> None:
         worker, command = open_store("patients", 1), open_store("patients", 1)

@@ -76,8 +76,8 @@ class Begun:
     removed: int  # records that were published before
     releases: int
     next: int
-    cohorts: int = 0  # sealed ones that were published
-    cohorts_lost: int = 0  # that the topic held and Redis did not know: they are retired
+    cohorts: int  # sealed ones that were published
+    cohorts_lost: int  # that the topic held and Redis did not know: they are retired
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,14 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from agents.anonymizer import RebuildThrottle
+from agents.anonymizer import RebuildThrottle, answered, regrouped
 from streamer.errors import Conflict
 from streamer.incremental.shard import rebuild
+from streamer.incremental.shard.activities import Activities
+from streamer.incremental.shard.ready import JobDone, Request, Tick
 from streamer.incremental.shard.rebuild import REDONE_MAX, RESTARTS_MAX, gain
 from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
-from streamer.incremental.store.base import ANSWERS_REMEMBERED, REMEMBERED
+from streamer.incremental.store.base import ANSWERS_REMEMBERED, REFUSED, REMEMBERED, Meta, Progress, Rebuild
 from streamer.table.schema import Limits, RebuildRules
 from worlds.rebuilt_shards import CLOCK, NOW, Clock, RebuiltShard
 
@@ -231,6 +233,15 @@ def test_what_cannot_be_done_is_refused_once_and_changes_nothing() -> None:
     assert shard.shard.meta.release == release
 
 
+def test_a_refusal_is_remembered_as_an_answer_that_began_nothing() -> None:
+    shard = peopled(RebuiltShard())
+    shard.go_on(1)
+    shard.asks(CancelRebuild(0, "stop", NOW), written_at=NOW)
+    shard.go_on(1)
+    why = "no rebuild is running that could be stopped"
+    assert shard.shard.meta.rebuilds == (Progress(Rebuild("stop", "", 0, 0), 0, state=REFUSED, at=NOW, said=why),)
+
+
 def test_an_algorithm_that_needs_the_whole_shard_is_refused_with_its_size() -> None:
     shard = peopled(RebuiltShard())
     ask(shard, algorithm="ola")
@@ -287,6 +298,104 @@ def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -
         shard.go_on()
         assert [state for _, state in shard.states()] == ["done"] * rebuilds, at
     assert {one.why for one in shard.shard.meta.rebuilds} == {"clock"}
+
+
+def test_a_rebuild_by_the_clock_is_named_and_seeded_by_chance_and_says_when_it_began() -> None:
+    shard = peopled(RebuiltShard(RebuildRules(every=3_600, drift=None)))
+    shard.drive(Tick(NOW + 0.75, 0.0, since=NOW - 3_600.0, chance=0x12345678_9ABCDEF1))
+    begun = shard.shard.meta.rebuild
+    assert begun is not None
+    assert begun.rebuild == Rebuild("12345678", shard.table.rebuilding.algorithm, 0x9ABCDEF1, 0)
+    assert (begun.began, begun.at, begun.drift, begun.done) == (NOW, NOW, 0.0, 0)
+
+
+def test_progress_that_changes_nothing_is_told_once_a_minute(clock: Clock) -> None:
+    shard = peopled(RebuiltShard(), 300)
+    shard.algorithms.at_once = False
+    shard.go_on(1)
+    ask(shard)
+    shard.go_on(2)
+    told = []
+    for seconds in (59, 60, 119, 120):
+        clock.seconds = NOW + seconds
+        shard.algorithms.jobs[-1].gives([np.arange(len(shard.algorithms.jobs[-1].rows.codes))])
+        shard.go_on(2)
+        assert shard.shard.meta.rebuild is not None
+        told.append((shard.shard.meta.rebuild.done, shard.shard.meta.rebuild.at - NOW))
+    assert told == [(0, 0), (2, 60), (2, 60), (4, 120)]
+
+
+def test_a_tick_is_wanted_at_once_where_nothing_has_to_be_waited_for() -> None:
+    shard = RebuiltShard()
+    activities = Activities(shard.table, 0)
+    assert not activities.hurries(Meta(commit=1))
+    activities.hear(Request(0, NOW, b"nonsense"))
+    assert activities.hurries(Meta(commit=1)) and not activities.hurries(Meta())
+    machine, hurries = peopled(shard).shard.machine, list[bool]()
+
+    def goes_on(times: int) -> None:
+        shard.go_on(times)
+        hurries.append(machine.hurries)
+
+    shard.algorithms.at_once = False
+    ask(shard)
+    goes_on(3)
+    shard.algorithms.jobs[0].done()
+    goes_on(1)  # its groups are committed, and the next region can be begun
+    goes_on(1)
+    shard.take_over()
+    goes_on(1)  # the rebuild is closed as stopped, and can be begun anew
+    goes_on(1)
+    assert hurries == [False, True, False, True, False]
+
+
+def test_drift_is_that_of_all_regions_of_a_look_and_looks_take_a_small_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    monkeypatch.setattr(rebuild, "SAMPLE_ROWS", 100)
+    shard = RebuiltShard(RebuildRules(drift=Decimal(9)))
+    shard.take_over()
+    jobs, activities, space = shard.algorithms.jobs, shard.shard.machine.activities, shard.table.space
+    shard.algorithms.at_once = False
+
+    def jobs_after(seconds: float, people: int) -> int:
+        clock.seconds += seconds
+        shard.come(people)
+        shard.go_on(2)
+        return len(jobs)
+
+    assert [jobs_after(299, 499), jobs_after(1, 0), jobs_after(-1, 1), jobs_after(1, 0)] == [0, 0, 0, 1]
+    now = fresh = 0.0
+    for number in range(2):
+        assert (len(jobs), activities.drift) == (number + 1, None)
+        assert activities.at is not None
+        groups = regrouped(answered(shard.table, jobs[number].rows, jobs[number].algorithm, jobs[number].seed)).groups
+        now += activities.at.region.published_ncp
+        fresh += space.published_loss_of(space.cells(jobs[number].rows.codes), groups)
+        jobs[number].result.set_result(JobDone(groups, 10.0))
+        shard.go_on(2)
+    assert len(jobs) == 2
+    assert jobs[0].rows.source_keys != jobs[1].rows.source_keys
+    assert activities.drift == pytest.approx(now / fresh)
+    assert ("info", f"loses {now / fresh:.2f} times what a fresh table would, by a sample") in activities.said
+    assert [jobs_after(999, 500), jobs_after(1, 0)] == [2, 3]
+    assert jobs[2].seed != jobs[0].seed
+
+
+def test_a_look_for_drift_that_fails_is_told_and_the_next_one_comes_in_its_time(clock: Clock) -> None:
+    shard = peopled(RebuiltShard(RebuildRules(drift=Decimal(9))), 500)
+    shard.algorithms.at_once = False
+    clock.seconds += 400
+    shard.go_on(1)
+    shard.algorithms.jobs[0].fails("out of memory")
+    shard.come(500)
+    shard.go_on(3)
+    assert ("warning", "drift could not be looked for: out of memory") in shard.shard.machine.activities.said
+    assert (len(shard.algorithms.jobs), shard.states(), shard.shard.machine.activities.drift) == (1, [], None)
+    clock.seconds += 300
+    shard.come(500)
+    shard.go_on(1)
+    assert len(shard.algorithms.jobs) == 2
 
 
 def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock) -> None:

@@ -50,6 +50,13 @@ def moved(before: int, after: int) -> dict[str, object]:
 INSERT, MODIFY = {"op": "insert", "row": row(7)}, {"op": "modify", "key": 7, "row": {"years": 4}}
 
 
+def refusals(said: Mapping[int, object], *offsets: int, meta: Meta = META) -> list[str]:
+    """What is said of the messages at some offsets of an input."""
+    retrial = Retrial(PEOPLE, offsets, meta)
+    retrial.see([Message(offset, None, msgspec.json.encode(value)) for offset, value in said.items()], meta.next)
+    return [one.refusal.detail if one.refusal else "" for one in retrial.judged()]
+
+
 def tried(said: Mapping[int, object], *offsets: int, meta: Meta = META, pieces: int = 1) -> dict[int, str]:
     """What becomes of the messages at some offsets of an input, read in pieces: the reason, "" where it is applied."""
     messages = [Message(offset, None, msgspec.json.encode(value)) for offset, value in said.items()]
@@ -113,6 +120,19 @@ def test_what_expired_or_was_not_read_yet_or_lies_before_a_table_begun_anew_is_n
     assert tried({5: upsert(7)}, 5, meta=Meta(commit=5, next=50, letters_from=5)) == {5: ""}, (
         "it is the first of the new table"
     )
+
+
+def test_a_refusal_names_the_first_message_that_is_about_the_row_and_where_a_reload_ended() -> None:
+    (said,) = refusals({5: moved(7, 8), 60: upsert(8), 61: upsert(7), 62: upsert(7)}, 5)
+    assert said.startswith("offset 60 is about the same row, and later: it stands")
+    (said,) = refusals({5: moved(7, 8), 60: MODIFY, 61: upsert(8)}, 5)
+    assert said.startswith("offset 60 may have changed the row")
+    (said,) = refusals({5: upsert(7)}, 5, meta=Meta(commit=5, next=50, letters_from=6))
+    assert said == "the table was reloaded from its source, after offset 5: the source has the row"
+
+
+def test_the_shard_has_not_come_to_the_offset_that_it_reads_next() -> None:
+    assert tried({50: upsert(7)}, 49, 50, meta=Meta(commit=5, next=50)) == {49: "message-gone", 50: "not-read-yet"}
 
 
 def test_what_was_applied_late_is_not_tried_once_more() -> None:
@@ -245,6 +265,11 @@ def test_a_request_is_answered_once_whatever_the_answer_was(state: str) -> None:
 def test_what_nobody_did_for_an_hour_is_history_even_if_nobody_remembers_it(at: int, written_at: int) -> None:
     assert answered(FullRebuild(SHARD, "a", at), written_at=written_at) is None
     assert answered(CancelRebuild(SHARD, "a", at), RUNNING, written_at=written_at) is None
+
+
+def test_a_request_waits_for_a_worker_for_an_hour() -> None:
+    assert answered(ASKED, written_at=NOW - 3_600) == ASKED
+    assert answered(ASKED, written_at=NOW - 3_601) is None
 
 
 def test_of_the_truncations_that_a_former_version_carried_only_those_are_told_that_have_no_answer() -> None:

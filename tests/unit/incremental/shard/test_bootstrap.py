@@ -53,6 +53,9 @@ def test_an_output_that_has_lost_its_beginning_is_replaced_at_once_and_counts_fr
     assert (found.begins, found.is_torn) == ({"live": 60}, True)
     mended = find(NOTHING, None, Meta(begins={"live": 60}), dataclasses.replace(lost, reach={"live": (8, 90)}))
     assert (mended.begins, mended.is_torn) == ({"live": 60}, False)
+    assert find(NOTHING, None, None, dataclasses.replace(lost, reach={"live": (1, 60)})).is_torn
+    whole = find(NOTHING, None, None, dataclasses.replace(lost, reach={"live": (0, 60)}))
+    assert (whole.begins, whole.is_torn) == ({}, False), "it begins where every topic begins"
 
 
 def test_rows_that_were_removed_are_not_there_any_more() -> None:
@@ -75,3 +78,9 @@ def test_a_position_in_front_of_a_commit_whose_rows_are_lost_fits_no_store(posit
     assert said.next <= meta.next, "or a worker would read the input again up to there"
     assert said.qi_group_next == 33
     assert said.release == 5
+
+
+@pytest.mark.parametrize("release", [-1, 0])
+def test_where_nothing_is_known_to_be_published_that_position_is_of_the_first_release(release: int) -> None:
+    said = not_fitting(Meta(commit=1, next=40, topic_ids={"live": "l"}), None, FoundShard(1, release, 3))
+    assert (said.commit, said.next, said.release, said.outside, said.digest) == (1, 0, 0, 1, 0)

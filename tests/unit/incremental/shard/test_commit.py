@@ -51,14 +51,21 @@ class Servers:
     def perform(self, ready: Ready) -> Performed | Unwritable:
         return perform(ready, cast(Store, self), cast(Outlet, self), cast(ShardInput, self))
 
-    def steps(self) -> Iterator[object]:
-        return (step for step, *_ in self.done)
+    def steps(self) -> Iterator[str]:
+        return (str(step) for step, *_ in self.done)
 
 
 def test_a_commit_is_stored_then_published_then_trimmed() -> None:
     servers = Servers()
     assert isinstance(servers.perform(WHOLE), Performed)
     assert servers.done == [("check",), ("store", "7:a", 3, 4), ("publish", 1, 4), ("trim", "7:a", 4)]
+
+
+def test_storing_and_publishing_are_timed_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, seconds = Servers(), {"check": 1.0, "store": 2.0, "publish": 4.0, "trim": 8.0}
+    clock = "streamer.incremental.shard.commit.perf_counter"
+    monkeypatch.setattr(clock, lambda: 100.0 + sum(seconds[step] for step in servers.steps()))
+    assert servers.perform(WHOLE) == Performed(commit_seconds=3.0, publish_seconds=12.0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The input read again: the very rows, letters and counts that the shard came to, without its QI groups."""
+"""A shard driven: what it needs of a registry, and its input read again, without its QI groups."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,16 +11,38 @@ import pytest
 
 from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events
+from streamer.errors import EventRefused
 from streamer.incremental.core import step
 from streamer.incremental.core.layout import Shard
+from streamer.incremental.events.registered_schemas import NoSchemas
 from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import RowsRead
+from streamer.incremental.shard.retrial import Judged
 from streamer.incremental.store.memory import MemoryStore
 from streamer.table.arrays import Records
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.schema import Limits, Table
 from worlds.published_groups import FORMS
+from worlds.shards import Driven, insert
+from worlds.shards import Shard as OneShard
+
+
+def test_the_schemas_of_messages_are_fetched_before_they_are_applied_or_applied_late() -> None:
+    fetched: list[list[int]] = []
+
+    class Registry(NoSchemas):
+        def learn(self, ids: Iterable[int]) -> None:
+            fetched.append(sorted(ids))
+
+    shard = OneShard()
+    owner = Driven(PEOPLE, 0, MemoryStore(shard.server, "people", 0), shard, schemas=Registry())
+    owner.take_over(shard)
+    framed = [Message(offset, b"\0\0\0\0\x05", b"\0\0\0\0%ctext" % id_) for offset, id_ in ((0, 7), (1, 9))]
+    owner.step([*framed, insert(2)])
+    gone = Judged(1, None, EventRefused("message-gone", ""))
+    owner.retry([Judged(0, framed[0], None), gone], heard=1)
+    assert fetched == [[5, 7, 9], [5, 7]]
 
 
 def read(messages: list[Message], skips: tuple[int, ...] = (), table: Table = PEOPLE) -> RowsRead:

@@ -87,6 +87,47 @@ def test_the_first_release_ever_is_release_0_and_a_table_of_nobody_is_none() -> 
     assert (empty.meta.commit, empty.meta.release, list(empty.outbox)) == (1, 0, [])
 
 
+def test_of_a_shard_of_which_nothing_is_found_nothing_counts_on() -> None:
+    assert FoundShard() == FoundShard(0, -1, 1, {}, (), 0, 0, {}, False, {})
+    assert "canary" not in repr(FoundShard(tombstones={1: [OutboxEntry("live", b"canary", None)]}))
+    shown = repr(prepare(PEOPLE, 1, 2, replace(first(4), secret=b"canary")))
+    assert "canary" not in shown
+    assert "records=" not in shown and ", qi_groups={" not in shown
+
+
+@pytest.mark.parametrize(
+    ("letters", "removed", "records_max", "commits_made"), [(0, 0, 9, 1), (0, 0, 8, 2), (1, 2, 12, 1), (1, 2, 11, 2)]
+)
+def test_rows_removals_and_letters_are_as_many_commits_as_releases_are_needed(
+    letters: int, removed: int, records_max: int, commits_made: int
+) -> None:
+    old = FoundShard(7, 5, 30, {3: [gone(3), gone(3, 1)]} if removed else {}, whole=4)
+    done = made(prepare(PEOPLE, 1, 2, first(9, letters=[LETTER] * letters)), old, records_max)
+    assert [commit.replaces for commit in done] == [True, False][:commits_made]
+    assert [commit.meta.commit for commit in done] == [8, 9][:commits_made]
+    assert {commit.meta.whole for commit in done} == ({6} if commits_made == 1 else {4})
+    assert all(commit.meta.digest < 2**64 for commit in done)
+
+
+def test_a_row_of_a_lossy_join_is_two_records() -> None:
+    joined = replace(PEOPLE, form=LOSSY_JOIN)
+    prepared = prepare(joined, 1, 2, first(9))
+    assert [len(list(commits(joined, 1, INPUT, prepared, FoundShard(), most))) for most in (18, 17)] == [1, 2]
+
+
+def test_letters_of_a_table_that_was_read_from_the_input_may_be_tried_again() -> None:
+    """Of one that was not, the input below is dealt with."""
+    read, other = first(9, counts=Counts(dead_letters=1)), first(9)
+    assert [made(prepare(PEOPLE, 1, 2, one), FoundShard())[0].meta.letters_from for one in (read, other)] == [0, 100]
+
+
+def test_a_reload_into_an_output_that_lost_its_beginning_is_one_release_however_large() -> None:
+    torn = FoundShard(7, 5, 30, begins={"live": 9}, is_torn=True)
+    (commit,) = made(prepare(PEOPLE, 1, 2, first(9)), torn, records_max=3)
+    assert [entry.value is not None for entry in commit.outbox] == [True] * 9
+    assert (commit.meta.release, commit.meta.whole) == (6, 6)
+
+
 @given(
     n=st.integers(0, 40),
     old=st.dictionaries(st.integers(1, 20), st.integers(2, 5), max_size=12),
@@ -221,6 +262,44 @@ def test_rows_come_in_the_order_of_their_source_keys_whatever_order_the_store_ha
     assert rows_in(PEOPLE, None).source_keys == []
 
 
+def test_what_was_held_back_is_one_release_or_several_that_say_how_many_are_done() -> None:
+    (whole,) = first_release_made(HELD, 9)
+    assert (whole.meta.commit, whole.meta.release, whole.meta.next, whole.meta.qi_group_next) == (4, 0, 50, 5)
+    assert whole.meta.snapshot == Snapshot(7, reads=9, ended=CHANGE, released=1, of=1)
+    several = first_release_made(HELD, 3)
+    assert [(one.meta.commit, one.meta.release, one.meta.outside) for one in several] == [
+        (4, 0, 4),
+        (5, 1, 5),
+        (6, 2, 6),
+    ]
+    done = [one.meta.snapshot for one in several]
+    assert done == [Snapshot(7, reads=9, ended=CHANGE, released=n, of=3) for n in (1, 2, 3)]
+    assert sorted(number for one in several for number in one.qi_groups) == sorted(whole.qi_groups) == [1, 2, 3, 4]
+    assert several[-1].meta.digest == whole.meta.digest
+
+
+def test_a_release_goes_on_behind_what_is_done_and_numbers_it_as_it_was_begun() -> None:
+    several = first_release_made(HELD, 3)
+    groups: dict[int, QIGroupState] = {}
+    for done, commit in enumerate(several):
+        assert [one.meta for one in first_release_made(HELD if not done else several[done - 1].meta, 3, groups)] == [
+            one.meta for one in several[done:]
+        ]
+        assert first_release_made(commit.meta, 1000, {**groups, **commit.qi_groups})[-1:] == several[done + 1 :][-1:]  # type: ignore[dict-item]
+        groups.update(commit.qi_groups)  # type: ignore[arg-type]
+
+
+def test_where_something_was_published_before_releases_go_on() -> None:
+    (whole,) = first_release_made(replace(HELD, release=5), 9)
+    assert whole.meta.release == 6
+
+
+def test_nobody_who_was_held_back_is_a_release_too_and_the_first_one() -> None:
+    rows = rows_in(PEOPLE, None)
+    (empty,) = release_commits(PEOPLE, 0, HELD, rows, [], CHANGE, {}, 9)
+    assert (empty.meta.commit, empty.meta.release, list(empty.outbox)) == (4, 0, [])
+
+
 def test_a_release_that_was_begun_with_other_groups_is_refused_with_the_mend() -> None:
     whole = first_release_made(HELD, 3)
     with pytest.raises(ShardRefused, match="reload"):
@@ -288,6 +367,20 @@ def test_an_empty_table_is_a_release_that_removes_what_is_not_there_from_a_log_t
     assert (found.meta.commit, found.meta.release, found.meta.whole) == (6, 1, 1)
 
 
+def test_the_first_qi_group_that_ever_was_may_be_removed_again() -> None:
+    assert list(republished(replace(AT_FIVE, digest=0, qi_group_next=2), {}).outbox) == [
+        OutboxEntry("live", GONE, None)
+    ]
+
+
+def test_in_the_same_topic_releases_go_on_and_in_another_they_follow_what_is_found_there() -> None:
+    same = replace(NEW_OUTPUT, topic_ids={"live": "first"})
+    assert republished(output=same).meta.release == 5
+    at_most = FoundRecords(release=AT_FIVE.release, qi_group=AT_FIVE.qi_group_next - 1)
+    assert republished(found=at_most).meta.release == 5
+    assert republished(found=FoundRecords(release=2)).meta.release == 3
+
+
 def test_a_shard_that_never_had_a_qi_group_removes_none_whose_number_it_could_still_give() -> None:
     assert not republished(replace(AT_FIVE, digest=0, qi_group_next=1), {}).outbox
 
@@ -299,6 +392,9 @@ def test_a_reload_of_nobody_says_that_a_log_which_lost_its_beginning_is_whole() 
     (commit,) = commits(PEOPLE, 1, output, prepare(PEOPLE, 1, 2, first(0)), torn, 1000)
     assert list(commit.outbox) == [gone(1)]
     assert (commit.meta.release, commit.meta.whole, commit.meta.begins) == (6, 6, {"live": 9})
+    sound = replace(output, reach={"live": (0, 9)})
+    (commit,) = commits(PEOPLE, 1, sound, prepare(PEOPLE, 1, 2, first(0)), FoundShard(7, 5, 30), 1000)
+    assert (list(commit.outbox), commit.meta.release) == ([], 5), "there is nothing to be told"
 
 
 def test_letters_that_wait_go_with_the_rows() -> None:

@@ -26,8 +26,10 @@ class Other(MemoryStore):
     """Of another shard, which may have seen the end."""
 
     has_seen = False
+    times_asked = 0
 
     def meta(self) -> Meta | None:
+        self.times_asked += 1
         return Meta(snapshot=Snapshot(0, TABLES, seen=LAST if self.has_seen else ""))
 
 
@@ -36,8 +38,8 @@ class SnapshotShard(RebuiltShard):
 
     def __init__(self) -> None:
         super().__init__()
-        self.other = Other(MemoryServer(), "patients", 1)
-        self.shard.servers = self.shard.servers._replace(others=lambda _shards: [self.other])
+        self.other, knows_nothing = (Other(MemoryServer(), "patients", number) for number in (1, 2))
+        self.shard.servers = self.shard.servers._replace(others=lambda _shards: [knows_nothing, self.other])
 
     def reads(self, count: int, last: str = "true", op: str = "r") -> None:
         messages = [self._captured(op, last if i == count - 1 else "true") for i in range(count)]
@@ -103,6 +105,26 @@ def test_another_shard_that_has_seen_the_end_is_believed_when_it_is_quiet(clock:
     assert shard.ended is None
     shard.pause()
     assert shard.ended == ELSEWHERE
+
+
+def test_other_shards_are_asked_when_it_is_quiet_and_not_more_than_once_a_second(clock: Clock) -> None:
+    shard, times = held(), []
+    assert [words for _, words in shard.shard.machine.activities.said] == [
+        "holds back a snapshot that began at offset 0"
+    ]
+    for seconds, idle in ((4.9, True), (0.1, False), (0.0, True), (0.0, True), (1.0, True), (0.5, True), (1.5, True)):
+        clock.seconds += seconds
+        shard.pause(idle)
+        times.append(shard.other.times_asked)
+    assert times == [0, 0, 1, 1, 1, 2, 3]
+    assert len(shard.shard.machine.activities.said) == 1
+
+
+def test_nobody_is_asked_by_a_shard_that_has_seen_the_last_row_itself(clock: Clock) -> None:
+    shard = held(last="last")
+    clock.seconds += 100.0
+    shard.pause()
+    assert (shard.ended, shard.other.times_asked) == (LAST, 0)
 
 
 def test_it_waits_for_ever_where_nobody_knows_and_an_operator_ends_it(clock: Clock) -> None:

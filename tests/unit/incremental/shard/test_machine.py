@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
 import pytest
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
@@ -20,12 +21,14 @@ from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.ready import Tick
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import State
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.codes import KeptColumn
 from streamer.table.encode import EncodedRows
+from streamer.table.row import Row
 from streamer.table.schema import Limits, Table
 from worlds.shards import PEOPLE, Driven, Shard, insert, served_shard
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
@@ -125,6 +128,39 @@ def test_what_a_shard_holds_back_is_for_its_owner_to_say(holding: Holding, pendi
     owner.take_over(shard)
     owner.step(SNAPSHOT)
     assert (owner.engine.n_pending, owner.holds_back, owner.awaits_release) == (pending, held, False)
+
+
+def test_the_loss_of_the_whole_table_is_summed_up_every_five_seconds(served: Shard) -> None:
+    owner = served.publisher()
+    owner.take_over(served)
+    losses = [owner.machine.facts.ncp]
+    owner.drive(Tick(0.0, 0.0))
+    losses.append(first := owner.machine.facts.ncp)
+    assert [loss is None for loss in losses] == [True, False]
+    owner.step([insert(6 + n, city="d1") for n in range(9)])
+    for clock, is_new in ((4.9, False), (5.0, True), (9.9, True)):
+        owner.drive(Tick(0.0, clock))
+        assert (owner.machine.facts.ncp != first) == is_new, clock
+
+
+@pytest.mark.parametrize("groups", [[np.arange(4)], []], ids=["one group", "nobody is in one"])
+def test_a_table_that_is_loaded_is_release_0_whether_anybody_is_published_or_not(groups: list[Any]) -> None:
+    owner = (shard := Shard()).publisher()
+    owner.take_over(shard)
+    rows = EncodedRows.of_rows({f"r{i}": Row((i, 0), (b'"flu"',)) for i in range(4)}, 2)
+    report = owner.load_initial(lambda _secret: (rows, groups))
+    assert (owner.meta.commit, owner.meta.release, owner.meta.outside) == (1, 0, 1)
+    assert (report.published, len(shard.sent), report.commits) == (4 * len(groups), 4 * len(groups), 1)
+
+
+def test_a_batch_reports_the_records_of_its_commit_without_the_letters(served: Shard) -> None:
+    owner = served.publisher()
+    owner.take_over(served)
+    before = len(served.sent)
+    letters = owner.step([Message(6, None, b"nonsense"), Message(7, None, b"nonsense")])
+    assert (letters.published, letters.counts.dead_letters, len(served.sent) - before) == (0, 2, 2)
+    rows = owner.step([*(insert(8 + n) for n in range(4)), Message(12, None, b"nonsense")])
+    assert (rows.published, rows.reasons.total()) == (len(served.sent) - before - 3, 1)
 
 
 class FallsBack(MemoryStore):

@@ -9,8 +9,17 @@ import msgspec
 import pytest
 
 from streamer.errors import ShardRefused
-from streamer.incremental.shard.outlet import POSITION_FORMAT, LiveEnd, Position
+from streamer.incremental.shard.outlet import (
+    POSITION_FORMAT,
+    FoundRecords,
+    FoundSealed,
+    LiveEnd,
+    Position,
+    PublishedRecord,
+    found_records,
+)
 from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import SEALED
 
 META = Meta(5, 50, 4, 18, outside=2, digest=2**64 - 1, skipped=(7, 41))
 
@@ -25,9 +34,15 @@ def test_a_position_is_read_back_as_it_was_written() -> None:
     assert json.loads(written)["digest"] == 2**64 - 1, "no digit of it is lost on the way"
 
 
-def test_a_position_of_before_offsets_could_be_passed_over_has_passed_over_none() -> None:
+def test_what_a_position_of_before_does_not_say_is_nothing() -> None:
     before = b'{"commit":1,"next":10,"release":1,"qi_group_next":2,"outside":0,"digest":3}'
-    assert Position.from_json(before) == Position(1, 10, 1, 2, 0, 3)
+    nothing: tuple[object, ...] = ((), "", 0, (), {}, None, 0, {}, {}, POSITION_FORMAT, "", None)
+    assert msgspec.structs.astuple(Position.from_json(before)) == (1, 10, 1, 2, 0, 3, *nothing)
+
+
+def test_a_position_that_was_read_is_changed_by_nobody() -> None:
+    with pytest.raises(AttributeError):
+        Position.of(META).next = 51  # type: ignore[misc]
 
 
 def test_a_position_of_a_newer_format_is_refused_whatever_else_it_says() -> None:
@@ -63,6 +78,46 @@ def test_a_position_names_the_engine_that_published_it_and_an_earlier_one_that_d
 def test_what_is_no_position_is_not_read_as_one(text: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         Position.from_json(text)
+
+
+# What an output holds is what its records leave, one after the other.
+
+
+def key(number: int, slot: int = 0) -> bytes:
+    return b'{"qi_group":"0-%d","slot":%d}' % (number, slot)
+
+
+def test_an_output_without_a_record_holds_nothing_and_has_no_release() -> None:
+    nothing = FoundRecords(-1, 0, {}, {}, FoundSealed(0, frozenset()))
+    assert found_records([]) == FoundRecords() == nothing
+
+
+def test_a_tombstone_removes_its_row_and_the_highest_release_and_number_stay_known() -> None:
+    records = [PublishedRecord(0, key(5), True), PublishedRecord(2, key(3), True), PublishedRecord(1, key(5), False)]
+    found = found_records(records)
+    assert (found.release, found.qi_group, found.rows) == (2, 5, {("live", key(3)): 3})
+
+
+def test_a_record_whose_transaction_did_not_end_is_a_row_and_gives_no_numbers() -> None:
+    found = found_records([PublishedRecord(-1, key(9), True, "qit")])
+    assert (found.release, found.qi_group, found.last_of) == (-1, 0, {"qit": 0})
+    assert found.rows == {("qit", key(9)): 9}
+    found = found_records(
+        [PublishedRecord(n, key(1), True, topic) for n, topic in ((0, "qit"), (2, "stt"), (1, "stt"))]
+    )
+    assert found.last_of == {"qit": 0, "stt": 2}
+
+
+def test_cohorts_are_found_beside_the_rows_without_those_that_are_retired_and_the_ends_of_epochs() -> None:
+    said = ((1, b"c1", True), (1, b"epoch-0", True), (3, b"c2", True), (2, b"c1", False))
+    cohorts = [PublishedRecord(epoch, name, is_row, SEALED) for epoch, name, is_row in said]
+    found = found_records([*cohorts, PublishedRecord(4, key(2), True)])
+    assert found.sealed == FoundSealed(3, frozenset({"c2"}))
+    assert (found.release, found.rows) == (4, {("live", key(2)): 2})
+
+
+def test_the_keys_of_an_output_are_in_no_text() -> None:
+    assert "slot" not in repr(found_records([PublishedRecord(1, key(1), True)]))
 
 
 # A recreated `live` shows by the offsets of the records that it takes.

@@ -12,14 +12,17 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
-from streamer.incremental.shard.input import InputState, Message, last_read
+from streamer.incremental.sealed.stored_state import SealedMark
+from streamer.incremental.shard.input import InputState, KeptSecret, Message, last_read
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import (
     Consistency,
     Digested,
+    check_secret,
     compare,
     first_meta,
+    message_read_last,
     with_topics,
 )
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
@@ -88,10 +91,17 @@ def test_an_output_that_ends_before_the_end_of_its_position_has_lost_its_tail() 
 
 def test_an_output_whose_beginning_moved_has_lost_records_until_the_whole_table_was_published() -> None:
     assert standing(AT_SIXTY, reaching(7, 60)) is Consistency.INCOMPLETE
+    assert standing(AT_SIXTY, reaching(1, 60)) is Consistency.INCOMPLETE
     mended = replace(FIVE, begins={LIVE: 7})
     position = msgspec.structs.replace(Position.of(mended), ends={LIVE: 60})
     assert standing(position, reaching(7, 60), mended) is Consistency.LEVEL
     assert standing(position, reaching(8, 60), mended) is Consistency.INCOMPLETE
+
+
+def test_a_shard_that_never_committed_has_no_table_that_an_output_could_lack() -> None:
+    fresh = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
+    assert standing(None, replace(reaching(7, 60), live_begun=False), fresh) is Consistency.LEVEL
+    assert standing(AT_FIVE, reaching(7, 60), fresh) is Consistency.BEHIND
 
 
 def test_a_whole_table_that_is_stored_is_published_before_what_the_output_lost_is_looked_for_again() -> None:
@@ -124,6 +134,21 @@ def test_an_input_that_holds_another_message_where_the_last_was_read_is_refused(
     assert remedies.reload_from_file("people") in said
 
 
+def test_of_what_store_and_output_say_the_later_message_is_the_one_that_was_read_last() -> None:
+    earlier, later = (last_read(Message(offset, b"k", b"v"), b"secret") for offset in (3, 20))
+    for of_store, of_output in ((earlier, later), (later, earlier), (None, later), (later, None)):
+        position = msgspec.structs.replace(AT_FIVE, read=of_output)
+        assert message_read_last(replace(FIVE, read=of_store), position) == later
+    assert message_read_last(None, None) is None
+
+
+def test_a_table_that_began_anew_does_not_ask_what_its_former_input_held() -> None:
+    former = msgspec.structs.replace(AT_FIVE, read=LAST)
+    assert message_read_last(replace(FIVE, commit=6, outside=6), former) is None
+    assert message_read_last(replace(FIVE, commit=6, outside=4), former) == LAST
+    assert message_read_last(replace(FIVE, commit=7, outside=7), former) == LAST
+
+
 def test_where_the_last_message_has_expired_nothing_is_compared() -> None:
     assert standing(Position.of(KNOWS), replace(INPUT, again=()), KNOWS) is Consistency.LEVEL
 
@@ -133,6 +158,19 @@ def test_an_emptied_store_compares_the_time_of_the_message_that_the_position_nam
     assert standing(Position.of(KNOWS), replace(INPUT, again=(READ,)), empty) is Consistency.BEHIND
     later = msgspec.structs.replace(READ, timestamp=1_001)
     assert "another message" in refusal(Position.of(KNOWS), replace(INPUT, again=(later,)), empty)
+
+
+@pytest.mark.parametrize("lacks", [{"retried": ((50, 3),)}, {"sealed": SealedMark(3)}], ids=["a retry", "an epoch"])
+def test_a_store_that_lacks_a_retried_message_or_an_epoch_alone_is_behind(lacks: dict[str, object]) -> None:
+    assert standing(msgspec.structs.replace(AT_FIVE, commit=6, **lacks)) is Consistency.BEHIND
+
+
+def test_the_secret_is_that_of_the_control_topic_where_both_have_one() -> None:
+    meta = replace(FIVE, secret=b"secret")
+    for held, kept in ((None, KeptSecret(b"other")), (meta, None), (meta, KeptSecret()), (meta, KeptSecret(b"secret"))):
+        check_secret(PEOPLE, 0, held, kept)
+    with pytest.raises(ShardRefused, match="Redis has another secret than the control topic"):
+        check_secret(PEOPLE, 0, meta, KeptSecret(b"other"))
 
 
 def test_new_positions_that_say_the_same_as_the_store_are_taken() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamer.incremental.release.records import OUTSIDE, OutboxEntry
+from streamer.incremental.shard import ready
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.ready import Publication, Ready
 from streamer.incremental.store.base import Meta
@@ -27,3 +28,10 @@ def test_what_the_input_did_not_bring_is_marked() -> None:
 
 def test_nothing_is_asked_for_unless_it_is_said() -> None:
     assert {*Ready()} == {"", 0, None}
+
+
+def test_what_an_order_or_an_event_does_not_say_is_nothing() -> None:
+    kinds = [one for one in vars(ready).values() if isinstance(one, type) and one.__module__ == ready.__name__]
+    left_out = [value for kind in kinds for value in getattr(kind, "_field_defaults", {}).values()]
+    assert len(left_out) > 20
+    assert not any(left_out)

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from streamer.errors import ShardRefused
-from streamer.incremental.shard.requests import Skip, epochs_in, read_request, skips_of
+from streamer.incremental.shard.requests import (
+    CarriedTruncation,
+    EpochOver,
+    FullRebuild,
+    PlacedTruncation,
+    Request,
+    Retry,
+    Secret,
+    Skip,
+    epochs_in,
+    read_request,
+    secrets_in,
+    skips_of,
+)
 
 
 def test_a_request_comes_back_as_it_was_written() -> None:
@@ -42,3 +57,51 @@ def test_a_request_of_a_newer_format_is_refused_and_never_passed_over(value: byt
 )
 def test_what_is_no_skip_of_this_shard_passes_nothing_over(value: bytes) -> None:
     assert skips_of([value], 0) == frozenset()
+
+
+def test_of_all_records_those_of_the_shard_are_taken_in_their_order() -> None:
+    epochs = [EpochOver(shard, epoch, 60 * epoch, 5, 0, 0) for shard, epoch in ((0, 2), (1, 1), (0, 3))]
+    secrets = [Secret(1, b"other"), Secret(0, b"plain"), Secret(0, encrypted="e")]
+    values = [one.to_json() for one in (*epochs, *secrets, Skip(0, 7))]
+    assert epochs_in(values, 0) == [epochs[0], epochs[2]]
+    assert secrets_in(values, 0) == secrets[1:]
+
+
+def test_what_a_former_version_said_of_truncations_is_known_whatever_it_said() -> None:
+    for command, kind in ((b"truncate", CarriedTruncation), (b"truncated", PlacedTruncation)):
+        said = read_request(b'{"command":"%b","shard":2,"log":"postgresql","place":[90],"at":5}' % command)
+        assert said == kind(2)
+
+
+@pytest.mark.parametrize(
+    ("id_", "at", "offsets", "is_read"),
+    [
+        ("a", 0, 1, True),
+        ("a" * 64, 2**40 - 1, 1_000, True),
+        ("", 0, 1, False),
+        ("a" * 65, 0, 1, False),
+        ("a", -1, 1, False),
+        ("a", 2**40, 1, False),
+        ("a", 0, 0, False),
+        ("a", 0, 1_001, False),
+    ],
+)
+def test_a_request_has_a_short_name_a_time_and_at_most_a_thousand_offsets(
+    id_: str, at: int, offsets: int, is_read: bool
+) -> None:
+    request = Retry(0, id_, at, tuple(range(offsets)))
+    assert read_request(request.to_json()) == (request if is_read else None)
+
+
+@pytest.mark.parametrize("length", [64, 65])
+def test_an_algorithm_has_a_short_name_too(length: int) -> None:
+    assert (read_request(FullRebuild(0, "a", 0, "x" * length).to_json()) is not None) == (length == 64)
+
+
+@pytest.mark.parametrize("kind", get_args(Request), ids=lambda kind: kind.__name__)
+def test_a_request_is_changed_by_nobody(kind: type[Skip]) -> None:
+    assert kind.__struct_config__.frozen
+
+
+def test_a_secret_is_in_no_text() -> None:
+    assert "canary" not in repr(Secret(0, b"canary", "canary"))

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ShardRefused, StreamerError
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import median_cuts
@@ -27,7 +28,7 @@ from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import DeafOutlet, FoundSealed, Position, PublishedRecord
 from streamer.incremental.shard.preflight import check_written_for
-from streamer.incremental.shard.ready import Assigned, Messages, Tick
+from streamer.incremental.shard.ready import Assigned, Messages, SealedFigures, Tick
 from streamer.incremental.shard.requests import EpochOver, epochs_in
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBytes
@@ -298,6 +299,66 @@ def test_cohorts_that_are_out_are_not_published_again_if_the_positions_have_lost
     assert (world.log, world.last and world.last.commit) == (out, 1)
 
 
+FRESH = Meta(topic_ids={SEALED: "s"})
+BEGUN = replace(FRESH, commit=4, sealed=SealedMark(3))
+AT_BEGUN = Position(4, 5, 1, 1, 0, 0, sealed=SealedMark(3), ends={SEALED: 9})
+TOPICS = InputState({SEALED: "s", "control": "k"}, 1, 0, 0, reach={SEALED: (0, 9)})
+
+
+def refused(meta: Meta, position: Position | None, found: InputState, new: Iterable[str] = ()) -> str:
+    try:
+        sealing.check(BY_TIME, "shard 0 of people", meta, position, found, new)
+    except ShardRefused as refusal:
+        return str(refusal)
+    return ""
+
+
+def test_a_shard_goes_on_with_a_topic_that_holds_all_that_was_published_there() -> None:
+    assert refused(BEGUN, AT_BEGUN, TOPICS) == refused(BEGUN, None, TOPICS) == ""
+    assert refused(BEGUN, AT_BEGUN, replace(TOPICS, reach={SEALED: (0, 12)})) == ""
+    for reach in ({SEALED: (1, 9)}, {SEALED: (0, 8)}, {}):
+        assert "has lost cohorts" in refused(BEGUN, AT_BEGUN, replace(TOPICS, reach=reach))
+    one = msgspec.structs.replace(AT_BEGUN, ends={SEALED: 1})
+    assert "has lost cohorts" in refused(BEGUN, one, replace(TOPICS, reach={}))
+    silent = msgspec.structs.replace(AT_BEGUN, ends={})
+    assert refused(BEGUN, silent, replace(TOPICS, reach={})) == "", "a former position, of a broker that tells no ends"
+
+
+def test_a_topic_that_is_new_is_no_loss_before_the_first_epoch_is_over() -> None:
+    assert refused(FRESH, None, replace(TOPICS, reach={SEALED: (0, 0)}), {SEALED}) == ""
+    assert refused(replace(BEGUN, sealed=SealedMark(0)), None, TOPICS, {SEALED}) == ""
+    assert "has lost cohorts" in refused(BEGUN, None, TOPICS, {SEALED})
+
+
+def test_a_table_that_was_live_alone_gets_no_cohorts_without_a_reload() -> None:
+    assert "knows of no sealed changelog" in refused(replace(BEGUN, sealed=None), None, TOPICS)
+    assert refused(FRESH, None, replace(TOPICS, topic_ids={})) == "", "a broker that gives no ids"
+
+
+def test_the_end_of_an_epoch_is_a_record_of_the_shard_that_says_where_it_was() -> None:
+    meta = replace(BEGUN, next=980, retried=((7, 3),))
+    said = b'{"command":"epoch-over","shard":1,"epoch":4,"seconds":60,"next":980,"retried":1,"truncations":0}'
+    assert sealing.said_of_end(meta, 1, 60) == OutboxEntry("control", b"1", said)
+
+
+def test_cohorts_are_published_of_a_table_that_wants_them_by_a_machine_that_can_form_them() -> None:
+    form, engine = median_cuts(BY_TIME.space, BY_TIME.k), Engine(BY_TIME)
+    assert sealing.taken_over(BY_TIME, 0, form, Meta(secret=SECRET), None, engine) is not None
+    assert sealing.taken_over(BY_TIME, 0, None, Meta(secret=SECRET), None, engine) is None
+    assert sealing.taken_over(replace(BY_TIME, sealed=None), 0, form, Meta(secret=SECRET), None, engine) is None
+
+
+def test_what_the_sealed_changelog_came_to_is_shown_in_numbers() -> None:
+    world = World(BY_NUMBER)
+    worker = world.worker()
+    world.come("p1 20 flu; p2 22 cold; p3 30 flu; p4 31 cold; p5 40 flu")
+    worker.read(batch=5)
+    cohorts = sum(isinstance(one, Add) for one in world.log)
+    published = sum(one.n for one in world.log if isinstance(one, Add))
+    assert cohorts
+    assert worker.machine.facts.sealed == SealedFigures(1, cohorts, 5 - published)
+
+
 def test_an_epoch_that_is_neither_in_the_topic_nor_in_the_outbox_is_lost() -> None:
     meta, end = Meta(sealed=SealedMark(3)), OutboxEntry(SEALED, b"epoch-0", b"{}")
     of = (BY_TIME, "shard 0 of people", meta)
@@ -342,6 +403,14 @@ def test_in_a_reload_people_whose_values_stay_are_where_they_were_and_others_lea
     worker = world.worker()
     worker.tick(MINUTE)
     assert len(world.words) == len(before) + 2
+
+
+def test_an_epoch_of_a_reload_is_not_before_the_last_one_though_the_clock_was_set_back() -> None:
+    world = told(World())
+    world.now -= 60 * MINUTE
+    world.reload("p2 22 cold; p4 31 cold; p5 40 flu; p6 41 cold; p3 33 asthma; p7 1 flu")
+    times = [end.time for end in world.log if isinstance(end, EpochEnd)]
+    assert times == sorted(times)
 
 
 def test_a_reload_that_is_repeated_publishes_nobody_twice() -> None:
@@ -418,9 +487,12 @@ def test_a_reload_may_change_when_epochs_end_but_nothing_that_the_promise_rests_
 
 def test_a_reload_does_not_touch_a_topic_that_was_recreated_or_has_lost_its_beginning() -> None:
     meta = Meta(fingerprint=BY_TIME.fingerprint, sealed=SealedMark(3), topic_ids={SEALED: "first"})
+    sealing.check_goes_on(BY_TIME, 0, meta, InputState({SEALED: "first"}, 1, 0, 0, reach={SEALED: (0, 9)}))
+    sealing.check_goes_on(BY_TIME, 0, replace(meta, sealed=None), InputState({SEALED: "second"}, 1, 0, 0))
+    sealing.check_goes_on(BY_TIME, 0, None, InputState({SEALED: "first"}, 1, 0, 0))
     for state in (
         InputState({SEALED: "second"}, 1, 0, 0),
-        InputState({SEALED: "first"}, 1, 0, 0, reach={SEALED: (5, 9)}),
+        InputState({SEALED: "first"}, 1, 0, 0, reach={SEALED: (1, 9)}),
     ):
         with pytest.raises(ShardRefused, match="was recreated or has lost cohorts"):
             sealing.check_goes_on(BY_TIME, 0, meta, state)

@@ -7,7 +7,9 @@ import pytest
 from streamer.errors import StreamerError
 from streamer.incremental.shard.machine import TABLE, Machine
 from streamer.incremental.shard.ready import Assigned, Failed, Messages, Performed, Preflight, Ready, Replace, Revoked
-from streamer.incremental.shard.states import Phase
+from streamer.incremental.shard.states import Doing, Phase
+from streamer.incremental.shard.steps import StepTally
+from streamer.incremental.store.base import Meta
 from worlds.shards import PEOPLE
 
 
@@ -43,3 +45,8 @@ def test_nothing_is_replaced_or_published_out_of_its_state() -> None:
         Phase.BUFFERING,
         Phase.RELEASING,
     }
+
+
+def test_a_commit_that_is_for_nothing_else_is_for_no_message_and_publishes_no_record() -> None:
+    doing = Doing(Meta(), StepTally(0, ""))
+    assert (doing.records, doing.first, doing.late, doing.due, doing.complaint) == (0, 0, None, None, "")

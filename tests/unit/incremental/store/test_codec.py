@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from streamer.errors import ShardRefused
 from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
+from streamer.incremental.events.source_positions import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
-from streamer.incremental.sealed.stored_state import SealedMark
+from streamer.incremental.sealed.stored_state import SealedMark, SealedPlace, StoredCohort
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Adopted, Meta, Progress, Rebuild
 from streamer.incremental.store.codec import check_format, unread
@@ -116,6 +117,21 @@ def test_meta_comes_back(meta: Meta) -> None:
     assert codec.decode_meta(codec.encode_meta(meta)) == meta
 
 
+@pytest.mark.parametrize(
+    "counts", [Counts(), Counts(0, 8, 9, 2, explaining=5), Counts(7, 8, 9, 0, {"city": 3}), Counts(old_reads=1)]
+)
+def test_counts_come_back_whichever_of_them_are_nothing(counts: Counts) -> None:
+    assert codec.decode_meta(codec.encode_meta(Meta(counts=counts))) == Meta(counts=counts)
+
+
+def test_what_a_sealed_changelog_and_last_changes_need_comes_back() -> None:
+    place, cohort = SealedPlace(0, since=3, arrival=41), StoredCohort(b"id", rows=5, left=4, touched=True)
+    assert codec.decode_place(codec.encode_place(place)) == place
+    assert codec.decode_cohort(codec.encode_cohort(cohort)) == cohort
+    remembered = (7, SourcePosition("postgresql people clinic lsn", (310,), 1_700_000_000_000))
+    assert codec.decode_remembered(codec.encode_remembered(remembered)) == remembered
+
+
 REBUILDS = st.builds(
     Progress, st.builds(Rebuild, TEXT, TEXT, COUNT, COUNT), COUNT, COUNT, COUNT, COUNT, st.floats(0, 9), st.floats(0, 9)
 )
@@ -160,6 +176,16 @@ def test_a_format_that_is_newer_is_refused_and_both_are_named(kind: str) -> None
 def test_a_format_that_is_not_read_any_more_is_refused(kind: str) -> None:
     with pytest.raises(ShardRefused, match=f"a {kind} is in format 3, and this streamer reads format 7: run the vers"):
         KINDS[kind][1](with_version(kind, 3))
+
+
+@pytest.mark.parametrize("version", [4, 5, 6, 7])
+def test_what_is_damaged_in_a_format_that_is_read_is_told_with_the_format_and_what_to_do(version: int) -> None:
+    """What says where everything else is cannot be written over: its keys have to go first."""
+    for kind, mend in (("QI group", "reload <table>"), ("meta", "delete the keys"), ("outbox entry", "delete the key")):
+        damaged = msgspec.msgpack.encode([version, "canary"])
+        data = b"7:" + damaged if kind == "outbox entry" else damaged
+        with pytest.raises(ShardRefused, match=rf"a {kind} is damaged \(format {version}\); {mend}"):
+            KINDS[kind][1](data)
 
 
 @pytest.mark.parametrize("kind", ["QI group", "origin of a QI group", "meta"])
@@ -227,7 +253,17 @@ def test_damaged_bytes_are_refused_without_showing_them(kind: str, data: st.Data
     assert value == KINDS[kind][1](whole)
 
 
-@pytest.mark.parametrize("data", [b"", b"no colon", b":x", b"-1:x", b"seven:x", b"9" * 5_000 + b":x"])
+def test_a_meta_of_our_own_engine_that_has_all_fields_is_damaged_and_no_newer_one() -> None:
+    meta = Meta(5, 50, secret=b"key", fingerprint=f"engine-version:{ENGINE_VERSION} columns:aa", sealed=SealedMark(3))
+    known = msgspec.msgpack.decode(codec.encode_meta(meta))
+    known[1] = "five"
+    with pytest.raises(ShardRefused, match=r"a meta is damaged \(format 7\)"):
+        codec.decode_meta(msgspec.msgpack.encode(known))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no colon", b":x", b"-1:x", b"seven:x", b"9" * 21 + b":x", b"9" * 5_000 + b":x"]
+)
 def test_an_entry_without_its_commit_number_is_refused(data: bytes) -> None:
     with pytest.raises(ShardRefused, match="without its commit number"):
         codec.commit_of(data)
@@ -258,7 +294,13 @@ def test_a_similarity_list_is_read_back_and_what_cannot_be_read_is_no_hint() -> 
         assert codec.decode_similarity(other) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"-1", b"1.5", "²".encode(), b"07", b"9" * 5_000])
+@pytest.mark.parametrize("data", [b"", b"x", b"-1", b"1.5", "²".encode(), b"07", b"9" * 21, b"9" * 5_000])
 def test_what_is_no_number_of_a_qi_group_is_refused(data: bytes) -> None:
     with pytest.raises(ShardRefused, match="damaged; reload <table> from its source"):
         codec.decode_number(data)
+
+
+@pytest.mark.parametrize("number", [0, 7, 10**20 - 1])
+def test_a_number_of_up_to_twenty_digits_is_read(number: int) -> None:
+    assert codec.decode_number(b"%d" % number) == number
+    assert codec.commit_of(b"%d:x" % number) == number

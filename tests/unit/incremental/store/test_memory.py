@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from streamer.errors import Conflict
 from streamer.incremental.store.base import Commit
-from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBytes
 from worlds.store_contract import A_GROUP, OpenStore, StoreContract, commit_number, everything, record
 
 
@@ -42,3 +43,24 @@ def test_the_repr_of_what_is_held_shows_no_value() -> None:
     state = store.load()
     assert state is not None
     assert "canary" not in repr(server.shards) + repr([held for _, held in state.kept.records])
+
+
+def test_a_repr_shows_who_may_write_and_nothing_that_is_kept() -> None:
+    shard = ShardBytes()
+    assert [name for name in vars(shard) if f"{name}=" in repr(shard)] == [
+        "fence", "committed_by", "claim", "claimed_by", "claimed_until", "mark", "commit",
+    ]  # fmt: skip
+
+
+def test_a_claim_ends_and_says_since_when_it_is_by_the_clock_of_the_server() -> None:
+    server = MemoryServer()
+    ann, bob = MemoryStore(server, "patients", 0), MemoryStore(server, "patients", 0)
+    server.seconds = 1_795_694_400.0
+    claim = ann.claim("ann", 60)
+    server.seconds += 59
+    ann.renew(claim, 60)
+    server.seconds += 59
+    with pytest.raises(Conflict, match=r"being loaded by ann since 2026-11-26 12:00:00 UTC.* in 1 s"):
+        bob.claim("bob", 60)
+    server.seconds += 1
+    bob.claim("bob", 60)

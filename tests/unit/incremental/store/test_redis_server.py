@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
+from redis.cluster import RedisCluster
 from redis.exceptions import ClusterError, MovedError, RedisClusterException, ResponseError
 from redis.sentinel import MasterNotFoundError
 
-from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
-from streamer.incremental.store.redis_server import Kind, answers, read_url
+from streamer.errors import ConfigError, NotDurable, ServerUnreachable, ShardRefused, StreamerError
+from streamer.incremental.store import redis_server
+from streamer.incremental.store.redis_server import (
+    Durability,
+    Kind,
+    address_of,
+    answers,
+    connect,
+    connect_now,
+    durability_of,
+    kind_of,
+    master_of,
+    masters,
+    name_of_master,
+    read_url,
+    require_durable,
+)
 
 
 def test_a_server_is_what_redis_py_makes_of_its_url() -> None:
@@ -155,3 +173,123 @@ def test_an_error_is_not_told_by_one_that_was_being_handled_before() -> None:
 def test_other_errors_pass() -> None:
     with pytest.raises(KeyError), answers("Redis a:1"):
         raise KeyError("a bug of ours")
+
+
+# How a Redis is spoken to, without one: a client connects at its first command.
+
+
+def settings_of(client: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = client.connection_pool.connection_kwargs
+    return settings
+
+
+def test_a_silent_redis_is_waited_for_five_seconds_and_asked_three_times_more() -> None:
+    client = connect("redis://host:7000/3")
+    settings = settings_of(client)
+    assert (settings["host"], settings["port"], settings["db"]) == ("host", 7000, 3)
+    assert settings["socket_timeout"] == settings["socket_connect_timeout"] == 5.0
+    assert settings["retry"].get_retries() == 3
+    assert (kind_of(client), address_of(client)) == (Kind.SERVER, "Redis host:7000")
+    assert address_of(connect("unix:///run/redis")) == "Redis /run/redis"
+    assert (masters(client), master_of(client, "key"), name_of_master(client, "key")) == ([client], client, "")
+
+
+def test_a_sentinel_that_does_not_answer_is_not_asked_again_as_there_are_others() -> None:
+    client = connect("rediss+sentinel://two:7000,one/main/2?ssl_check_hostname=no")
+    assert kind_of(client) is Kind.SENTINEL
+    assert address_of(client) == "Redis main of the sentinels one:26379,two:7000"
+    pool: Any = client.connection_pool  # type: ignore[union-attr]
+    asked = [settings_of(one) for one in pool.sentinel_manager.sentinels]
+    assert [one["retry"].get_retries() for one in asked] == [0, 0]
+    assert [one["socket_timeout"] for one in asked] == [5.0, 5.0]
+    assert settings_of(client)["retry"].get_retries() == 3
+    assert settings_of(client)["db"] == 2
+
+
+@pytest.mark.parametrize(("url", "seconds"), [("redis://host", 4.0), ("redis+sentinel://a,b/main", 2.0)])
+def test_a_command_waits_four_seconds_for_the_first_answer_of_all_that_are_asked_in_turn(
+    url: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    class Answers(Told):
+        def ping(self, **_kwargs: Any) -> bool:
+            return True
+
+    def connected(*how: object, **more: object) -> Told:
+        asked.append((*how, *more.items()))
+        return Answers({})
+
+    monkeypatch.setattr(redis_server, "connect", connected)
+    connect_now(url)
+    assert asked == [(url, seconds, ("retries_max", 0)), (url,)]
+
+
+@pytest.mark.parametrize("option", ["ssl_ca_certs", "ssl_certfile", "ssl_keyfile"])
+def test_certificates_that_cannot_be_read_are_no_outage(option: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{'ssl_ca_certs' if 'ca' in option else 'a certificate and its key'}"):
+        read_url(f"rediss://host?{option}={tmp_path / 'missing'}", {})
+
+
+def test_an_option_that_nobody_knows_is_refused_before_anything_is_asked() -> None:
+    for url in ("redis://host?canary=1", "redis+sentinel://host/main?canary=1", "redis+cluster://host?canary=1"):
+        with pytest.raises(ConfigError, match="the Redis URL cannot be read"):
+            connect(url)
+
+
+# Whether Redis keeps what it confirms.
+
+
+class Told(redis.Redis):
+    """A server that shows these settings; None: it shows none."""
+
+    def __init__(self, settings: Mapping[str, str] | None, port: int = 1) -> None:
+        super().__init__(host="a", port=port)
+        self.settings = settings
+
+    def config_get(self, pattern: Any = "*", *_patterns: Any, **_kwargs: Any) -> Any:
+        if self.settings is None:
+            raise ResponseError("unknown command")
+        return {pattern: self.settings[pattern]} if pattern in self.settings else {}
+
+
+class Fleet(RedisCluster):
+    """A cluster of such masters."""
+
+    def __init__(self, *nodes: Told) -> None:
+        self.nodes = nodes
+
+    def get_primaries(self) -> Any:
+        return self.nodes
+
+    def get_redis_connection(self, node: Any) -> Any:
+        return node
+
+    def __del__(self) -> None: ...
+
+
+KEEPS = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+
+
+def test_a_redis_that_could_lose_what_it_confirmed_is_refused_unless_an_operator_says_that_it_cannot() -> None:
+    require_durable(Told(KEEPS), stated=False)
+    require_durable(Fleet(Told(KEEPS), Told(KEEPS)), stated=False)
+    for setting, wanted in KEEPS.items():
+        lax = Told({**KEEPS, setting: "other"}, port=2)
+        for client in (lax, Fleet(Told(KEEPS), lax)):
+            with pytest.raises(NotDurable, match=f"Redis a:2: {setting} is other: set it to {wanted}, or say"):
+                require_durable(client, stated=False)
+            require_durable(client, stated=True)
+    with pytest.raises(NotDurable, match="does not show its settings"):
+        require_durable(Told(None), stated=False)
+
+
+def test_what_is_said_of_a_redis_is_that_of_its_least_careful_master() -> None:
+    careful, none = Told({**KEEPS, "min-replicas-to-write": "2"}), Told({**KEEPS, "appendonly": "no"}, port=2)
+    assert durability_of(careful) == Durability(Kind.SERVER, 1, True, (), 2)
+    assert durability_of(none) == Durability(Kind.SERVER, 1, True, ("Redis a:2: appendonly is no",), 0)
+    more = Told({**KEEPS, "min-replicas-to-write": "1"}, port=3)
+    assert durability_of(Fleet(careful, more)) == Durability(Kind.CLUSTER, 2, True, (), 1)
+    assert durability_of(Fleet(careful, none)).lax == ("Redis a:2: appendonly is no",)
+    assert durability_of(Told(None)) == Durability(Kind.SERVER, 1, False, (), 0)
+    assert Durability(Kind.SERVER, 1) == Durability(Kind.SERVER, 1, True, (), 0)
