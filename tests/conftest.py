@@ -56,7 +56,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # remembers those that failed in a folder that stays.
 settings.register_profile(
     "ci",
-    max_examples=30,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,

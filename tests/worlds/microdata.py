@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
 from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Recursive
@@ -112,6 +112,9 @@ MODELS = {
     ),
     "all at once": k_l(3, VALUES, 2) & distinct_l(WITHOUT_NULL, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
 }
+
+FEWER = settings(max_examples=max(5, settings().max_examples // 2))
+"""For laws whose every example takes several runs of an algorithm."""
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 some_table = st.sampled_from(list(TABLES.values()))

@@ -23,6 +23,7 @@ from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
 from worlds.algorithms_by_hand import lacking, obeys
 from worlds.microdata import (
+    FEWER,
     VALUES,
     boxes,
     canonical_form,
@@ -135,7 +136,7 @@ def spared(data: Microdata, model: Model, qi_group: list[int]) -> list[int]:
 
 
 @every_model
-@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(FEWER, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data(), small=some_table)
 def test_orphans_are_a_group_with_the_portions_that_would_move_one_by_one_if_that_loses_least(
     model: Model, data: st.DataObject, small: Table

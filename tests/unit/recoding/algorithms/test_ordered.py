@@ -53,6 +53,7 @@ from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import Table
 from worlds.checkout import ROOT
 from worlds.microdata import (
+    FEWER,
     MODELS,
     TABLES,
     TEXTS,
@@ -199,6 +200,7 @@ def test_segments_of_blocks_lose_hardly_more_than_segments_of_bundles(k: int, se
 
 
 @every_model
+@FEWER
 @given(data=st.data(), small=some_table, k=st.integers(32, 70))
 def test_at_large_k_every_law_holds(model: Model, data: st.DataObject, small: Table, k: int) -> None:
     assert_laws(ORDERED, data.draw(microdata(small, max_rows=250)), with_k(model, k), Options(refine=1))
@@ -427,6 +429,7 @@ def ordered_loss(data: Microdata, recoding: Recoding) -> float:
 
 
 @every_model
+@FEWER
 @given(data=st.data(), small=some_table)
 def test_no_sweep_raises_the_loss(model: Model, data: st.DataObject, small: Table) -> None:
     rows = data.draw(microdata(small))
@@ -524,7 +527,7 @@ def said_uncompiled(expression: str) -> str:
 
 def answers() -> str:
     """Boxes at a small k and at one whose segments end between blocks, and under a model that counts values."""
-    plain, values = in_clusters(150, 1), np.random.default_rng(1).integers(0, 5, (150, 1))
+    plain, values = in_clusters(100, 1), np.random.default_rng(1).integers(0, 5, (100, 1))
     counted = Microdata(plain.table, plain.codes, None, values, TEXTS)
     settings = (plain, k_anonymity(4)), (plain, k_anonymity(33)), (counted, MODELS["(k, l)"])
     return str([boxes(run(ORDERED, data, model, Options(refine=1))) for data, model in settings])

@@ -17,7 +17,7 @@ from streamer.recoding.metrics.utility import gcp
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.microdata import assert_laws, every_model, holding, microdata, numbers, some_table
+from worlds.microdata import FEWER, assert_laws, every_model, holding, microdata, numbers, some_table
 
 ORDERED = ALGORITHMS["ordered"]
 
@@ -61,6 +61,7 @@ def one_leaves(task: Task, members: list[int], model: Model, subjects: Ints, roo
 
 
 @every_model
+@FEWER
 @given(data=st.data(), small=some_table, room=st.integers(0, 12))
 def test_of_one_group_the_member_that_saves_most_goes_first(
     model: Model, data: st.DataObject, small: Table, room: int
@@ -81,6 +82,7 @@ def test_of_one_group_the_member_that_saves_most_goes_first(
 
 
 @every_model
+@FEWER
 @given(data=st.data(), small=some_table, room=st.integers(0, 12))
 def test_groups_that_stay_hold_and_the_first_turn_saves_no_less_than_any_member_or_group_would(
     model: Model, data: st.DataObject, small: Table, room: int
@@ -103,6 +105,7 @@ def test_groups_that_stay_hold_and_the_first_turn_saves_no_less_than_any_member_
 
 
 @every_model
+@FEWER
 @given(data=st.data(), small=some_table, share=st.sampled_from([0.05, 0.2, 0.5]))
 def test_the_others_hold_the_model_and_lose_no_more_than_all_would(
     model: Model, data: st.DataObject, small: Table, share: float

@@ -23,7 +23,7 @@ from streamer.recoding.publication import published_arrow
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.fragments import Written, anonymized, arrow_of, recipe_for
-from worlds.microdata import MODELS, TABLES, assert_holds, data_of, microdata, permuted, renamed, some_model
+from worlds.microdata import FEWER, MODELS, TABLES, assert_holds, data_of, microdata, permuted, renamed, some_model
 
 INDIVIDUALS = TABLES["individuals"]
 
@@ -56,6 +56,7 @@ def test_every_row_is_published_in_a_group_that_holds(
     assert written.measures["k"] >= model.rows_min
 
 
+@FEWER
 @given(st.data(), some_model, st.integers(5, 30), st.integers(2, 5))
 def test_the_same_people_are_published_alike_in_any_order_under_any_names(
     data: st.DataObject, model: Any, rows_max: int, parts: int
@@ -82,6 +83,7 @@ def test_a_table_of_one_fragment_is_published_as_by_one_run(
     assert [file.to_pylist() for file in written.files] == [published_arrow(whole, recoding).to_pylist()]
 
 
+@FEWER
 @given(st.data(), some_table, some_model, st.integers(3, 30))
 def test_measures_of_the_files_together_are_those_of_the_whole(
     data: st.DataObject, small: Table, model: Any, rows_max: int
