@@ -125,6 +125,7 @@ async def test_a_worker_without_messages_finds_that_its_shard_is_not_in_redis_an
 async def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
     """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
     tables: list[weakref.ref[Any]] = []
+    gc.unfreeze()  # what other tests of this process froze
     old = {id(one) for one in alive(Engine)}
     shard = held(NoKafka())
 
