@@ -42,7 +42,7 @@ from agents.servers import WorkerServers
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
-from streamer.errors import OutOfMemory, RegistryUnreachable, StreamerError
+from streamer.errors import OutOfMemory, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import Measured
 from streamer.kafka.background import Background
@@ -77,6 +77,9 @@ PAUSE_SECONDS = 0.05
 GROUP_OFFSETS_SECONDS = 5.0
 MINUTE_SECONDS = 60.0
 WATCH_SECONDS = 1.0
+JOINS_MAX = 10
+"""So many failures in a row, one a second, and the client does not try to join any more."""
+
 MEASURED_SECONDS = 5.0
 
 
@@ -379,6 +382,20 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             await shard.between(is_idle)
 
     # -- timers ---------------------------------------------------------------------------------------------------
+
+    @Service.task
+    async def _keep_joined(self) -> None:
+        """Ends the worker if Kafka's group does not let it in."""
+        failures = 0
+        while not self.should_stop:
+            try:
+                await self.reader.keep_joined()
+                failures = 0
+            except StreamerError as error:
+                failures += 1
+                if not isinstance(error, ServerUnreachable) or failures == JOINS_MAX:
+                    await self.crash(error)
+            await self.sleep(WATCH_SECONDS)
 
     @Service.timer(GROUP_OFFSETS_SECONDS)
     async def _commit_group_offsets(self) -> None:

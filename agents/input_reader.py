@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import AbstractTokenProvider, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
@@ -34,6 +33,9 @@ LEAVE_SECONDS_MAX = 2.0
 
 METADATA_MS_MAX = 5_000
 """How long the client may use an old number of partitions."""
+
+NOWHERE = 2**31 - 1
+"""A partition that no topic has."""
 
 POLL_INTERVAL_MS_MAX = 3_600_000
 """Kafka's limit between two reads. Ours (per step, per take-over) are shorter; loading a large shard is not a fault."""
@@ -138,15 +140,13 @@ class Arrivals:
                 await asyncio.wait_for(self._came.wait(), left)
 
 
-def assignors(is_embedded: bool = False) -> list[type[AbstractPartitionAssignor]]:
-    """How Kafka's group gives out shards, the best first: as few as possible move.
+def assignor() -> type[AbstractPartitionAssignor]:
+    """How Kafka's group gives out shards: evenly, and as few as possible move.
 
-    Round robin is for a group in which a worker before 0.4.0 still is. The class is new each time, as it remembers what
-    one consumer was given. The embedded broker mixes up two of them, and the first shards come after half a minute.
+    The class is new each time, as it remembers what one consumer was given. The client takes several, but then joins
+    the group once for each: workers that start together keep each other from ever getting a shard.
     """
-    if is_embedded:
-        return [RoundRobinPartitionAssignor]
-    return [type("Sticky", (StickyPartitionAssignor,), {}), RoundRobinPartitionAssignor]
+    return type("Sticky", (StickyPartitionAssignor,), {})
 
 
 class InputReader:
@@ -175,7 +175,7 @@ class InputReader:
             auto_offset_reset="none",
             isolation_level="read_committed",
             group_instance_id=self._settings.instance,
-            partition_assignment_strategy=assignors(is_embedded),
+            partition_assignment_strategy=[assignor()],
             check_crcs=not is_embedded,  # its transaction markers have no checksum
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // 4,
@@ -188,6 +188,18 @@ class InputReader:
         except KafkaError as error:
             raise failure_of(f"Kafka at {self._settings.kafka}", error, self._topic) from None
         self.consumer.subscribe([self._topic], listener=listener)
+
+    async def keep_joined(self) -> None:
+        """Raises what keeps this worker out of its group: the client tries again only after it has been asked.
+
+        To be called every now and then, as it counts as reading: a worker that is given no shard reads nothing, and the
+        client leaves the group for good after `POLL_INTERVAL_MS_MAX`. Raises ServerUnreachable, ShardRefused,
+        ConfigError.
+        """
+        try:
+            await self.consumer.getmany(TopicPartition(self._topic, NOWHERE), timeout_ms=0)
+        except KafkaError as error:
+            raise failure_of(f"joining the consumer group {self._settings.app_id}", error, self._topic) from None
 
     async def stop(self) -> None:
         """Leaves the consumer group."""

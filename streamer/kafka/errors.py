@@ -56,7 +56,17 @@ _TOO_LARGE = "a record is larger than its topic allows: raise the topic's max.me
 _IS_MISSING = "a topic or one of its partitions is missing: `streamer topics check` says which"
 _TOO_OLD = "the broker is too old for it, or an old message format is set: transactions are needed"
 _POLICY = "a policy of the broker or a setting of the topic refuses it: `streamer topics check` says what is needed"
+_STRANGER = (
+    "another program is in this consumer group, or a worker of a version before 0.4.0: end it "
+    "(`kafka-consumer-groups --describe --members --group` shows it)"
+)
+_SESSION = (
+    "its group.min.session.timeout.ms and group.max.session.timeout.ms must allow 10 s, and 60 s for a worker with "
+    "--instance"
+)
 _REMEDIES = {
+    "INCONSISTENT_GROUP_PROTOCOL": _STRANGER,
+    "INVALID_SESSION_TIMEOUT": _SESSION,
     "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
     "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
     "UNKNOWN_TOPIC_OR_PART": _IS_MISSING,

@@ -8,7 +8,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.input_reader import assignors
+from agents.input_reader import assignor
 
 TOPIC = "people.changes"
 
@@ -37,7 +37,7 @@ class Group:
 
     def rebalance(self, workers: list[str]) -> int:
         """Has just these workers share the shards; returns how many moved from one of them to another."""
-        self.workers = {name: self.workers.get(name) or assignors()[0] for name in workers}
+        self.workers = {name: self.workers.get(name) or assignor() for name in workers}
         members = {name: one.metadata([TOPIC]) for name, one in self.workers.items()}
         leader = next(iter(self.workers.values()))
         before = {shard: name for name in workers for shard in self.held.get(name, ())}
