@@ -59,7 +59,7 @@ from streamer.table.schema import LOSSY_JOIN, Table
 
 
 class OperationQueue:
-    """Operations that the core has not run yet, and the source keys of rows with operations since the last drain."""
+    """Operations that the core has not run yet, and the source keys of rows that have gone since the last drain."""
 
     def __init__(self, rows: Rows, core: CoreArrays, secret: bytes) -> None:
         self._rows = rows
@@ -68,7 +68,7 @@ class OperationQueue:
         self._operations: list[tuple[int, int, int, int, int, int]] = []
         self._codes: list[tuple[int, ...]] = []  # of the operations that write a row
         self._at: list[int] = []  # the indexes of these operations
-        self._touched: dict[str, None] = {}
+        self._is_gone: dict[str, bool] = {}  # by source key, of the rows with operations
 
     def __len__(self) -> int:
         return len(self._operations)
@@ -79,7 +79,7 @@ class OperationQueue:
         drawn = 0
         if index != NONE:
             source_key = self._rows.source_keys[index]
-            self._touched[source_key] = None
+            self._is_gone[source_key] = kind == layout.TAKE
             if kind == layout.INSERT:
                 drawn = tie_hash(self._secret, source_key)
         if row is not None:
@@ -115,10 +115,10 @@ class OperationQueue:
         self._operations, self._codes, self._at = [], [], []
         return operations, cells
 
-    def take_touched(self) -> dict[str, None]:
-        """Source keys of the rows with operations in this batch; the next batch begins."""
-        taken, self._touched = self._touched, {}
-        return taken
+    def take_gone(self) -> list[str]:
+        """Source keys of the rows that are gone by the operations of this batch; the next batch begins."""
+        taken, self._is_gone = self._is_gone, {}
+        return [source_key for source_key, is_gone in taken.items() if is_gone]
 
 
 NEVER = 1 << 40
@@ -461,9 +461,9 @@ class Engine:
     def _modify_where(self, change: changes.ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row, Row]] = []
         left_unchanged = 0
-        for index in self._selected(change):
+        selected = self._selected(change)
+        for index, before in zip(selected, self.rows.at(selected), strict=True):
             try:
-                before = self.rows.row(index)
                 row = change.assignments.applied_to(before)
                 self._check_size(row.values)
                 changed.append((index, before, row))
@@ -513,7 +513,8 @@ class Engine:
         """Gives rows (index, before, after) new contents and moves those that left their box (algorithm MOD)."""
         for index, before, row in changed:
             if row != before:
-                self._tell(self.rows.source_keys[index], before.values, row)
+                if self._row_changes is not None:
+                    self._tell(self.rows.source_keys[index], before.values, row)
                 self.rows.give(index, row)
                 self._queue.add(layout.REWRITE, index, row)
         self._queue.end()
@@ -578,7 +579,7 @@ class Engine:
     def drain(self) -> Drained:
         """The net effect since the last drain. Checks every touched QI group and raises LawViolated."""
         self.compute()
-        drained = net_effect(self.rows, self._core, self._queue.take_touched(), self._new_statements)
+        drained = net_effect(self.rows, self._core, self._queue.take_gone(), self._new_statements)
         self._core.mark_read()
         if self._lossy_join_cells is not None:
             seen = self._lossy_join_cells.completed(drained.published, drained.qi_groups, self.rows.cells_of_keys)

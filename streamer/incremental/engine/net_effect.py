@@ -110,11 +110,10 @@ class Drained:
     last_changes: dict[int, Remembered | None] = field(default_factory=dict)
 
 
-def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:
-    """The core's export as values; source_keys: of the rows that changes named, including those that are gone."""
+def net_effect(rows: Rows, core: CoreArrays, gone: Sequence[str], statement_ids: list[str]) -> Drained:
+    """The core's export as values; gone: the source keys of rows that are not there any more."""
     export = core.arrays.export
     rows_end = 1 + 4 * int(export.numbers[0])
-    gone = [source_key for source_key in source_keys if source_key not in rows.index_of]
     records = rows.records(export.numbers[1:rows_end], gone)
     numbers: list[int] = export.numbers[rows_end : core.field("n_numbers")].tolist()
     scores: list[float] = export.scores[: core.field("n_scores")].tolist()

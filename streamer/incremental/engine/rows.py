@@ -425,6 +425,10 @@ class Rows:
         keys = [self.source_keys[index] for index in indexes.tolist()]
         return EncodedRows(keys, view.codes, view.values, view.exact, names, self.nulls_of(indexes))
 
+    def at(self, indexes: Sequence[int]) -> list[Row]:
+        """The rows with these indexes, once all operations have run."""
+        return self.encoded(np.array(indexes, np.int64)).rows()
+
     def view(self) -> StoredRows:
         """All rows as columns, in no particular order."""
         return StoredRows(self, self.indexes())

@@ -161,20 +161,35 @@ class RowsOnce:
 
 
 @dataclass(slots=True)
-class Draft:
-    """A row that is being changed."""
+class Patch:
+    """New cells for rows, by their numbers in a row; nulls: those of the codes that are null then."""
 
-    codes: list[int] = field(repr=False)
-    exact: list[str] = field(repr=False)
-    values: list[bytes] = field(repr=False)
-    nulls: set[int] = field(repr=False)
+    codes: dict[int, int] = field(default_factory=dict, repr=False)
+    exact: dict[int, str] = field(default_factory=dict, repr=False)
+    values: dict[int, bytes] = field(default_factory=dict, repr=False)
+    nulls: set[int] = field(default_factory=set, repr=False)
 
-    @classmethod
-    def of(cls, row: Row) -> Draft:
-        return cls(list(row.codes), list(row.exact), list(row.values), set(row.nulls))
+    def copy(self) -> Patch:
+        return Patch(self.codes.copy(), self.exact.copy(), self.values.copy(), self.nulls.copy())
 
-    def row(self, individual: str | None) -> Row:
-        return Row(tuple(self.codes), tuple(self.values), tuple(self.exact), individual, tuple(sorted(self.nulls)))
+    def on(self, row: Row) -> Row:
+        """The row with these cells."""
+        nulls = row.nulls
+        if nulls or self.nulls:
+            nulls = tuple(sorted({*nulls} - self.codes.keys() | self.nulls))
+        codes, values, exact = (
+            _with(row.codes, self.codes), _with(row.values, self.values), _with(row.exact, self.exact)
+        )  # fmt: skip
+        return Row(codes, values, exact, row.individual, nulls)
+
+
+def _with(cells: tuple[T, ...], new: Mapping[int, T]) -> tuple[T, ...]:
+    if not new:
+        return cells
+    changed = list(cells)
+    for i, cell in new.items():
+        changed[i] = cell
+    return tuple(changed)
 
 
 class CodedCell(NamedTuple):
@@ -243,8 +258,8 @@ class Column(ABC):
         """A new value (int, Decimal, str, bool or None) as `assign` writes it; raises EventRefused."""
 
     @abstractmethod
-    def assign(self, draft: Draft, cell: Any) -> None:
-        """Writes a new value to the draft."""
+    def assign(self, patch: Patch, cell: Any) -> None:
+        """Adds a new value to the patch."""
 
 
 class QuasiIdentifier(Column):
@@ -266,12 +281,10 @@ class QuasiIdentifier(Column):
         code, exact = self._encoder.code(self._j, value)
         return CodedCell(code, exact, self._encoder.is_null(self._j, value))
 
-    def assign(self, draft: Draft, cell: CodedCell) -> None:
-        draft.codes[self._j] = cell.code
+    def assign(self, patch: Patch, cell: CodedCell) -> None:
+        patch.codes[self._j] = cell.code
         if cell.is_null:
-            draft.nulls.add(self._j)
-        else:
-            draft.nulls.discard(self._j)
+            patch.nulls.add(self._j)
 
 
 class CodedColumn(QuasiIdentifier):
@@ -330,10 +343,10 @@ class ExactColumn(QuasiIdentifier):
     def all_stored(self, rows: RowsOnce) -> Sequence[str | None]:
         return self.but_nulls(rows, [exact[self._number] for exact in rows.exact])
 
-    def assign(self, draft: Draft, cell: CodedCell) -> None:
+    def assign(self, patch: Patch, cell: CodedCell) -> None:
         if cell.exact is not None:
-            super().assign(draft, cell)
-            draft.exact[self._number] = cell.exact
+            super().assign(patch, cell)
+            patch.exact[self._number] = cell.exact
 
 
 class JsonColumn(Column):
@@ -364,8 +377,8 @@ class JsonColumn(Column):
     def cell(self, value: object) -> bytes:
         return self._encoder.kept(self._i, value)
 
-    def assign(self, draft: Draft, cell: bytes) -> None:
-        draft.values[self._i] = cell
+    def assign(self, patch: Patch, cell: bytes) -> None:
+        patch.values[self._i] = cell
 
 
 @lru_cache(maxsize=16)
@@ -695,9 +708,13 @@ class Assignments:
     _assigned: tuple[ColumnAssigned, ...] = field(repr=False)
 
     @cached_property
-    def _constants(self) -> list[tuple[Column, Any]]:
+    def _constants(self) -> Patch:
         """What every row gets, computed once."""
-        return [(one.column, one.cell(NO_ROW)) for one in self._assigned if not one.operands]
+        patch = Patch()
+        for one in self._assigned:
+            if not one.operands:
+                one.column.assign(patch, one.cell(NO_ROW))
+        return patch
 
     @cached_property
     def _computed(self) -> list[ColumnAssigned]:
@@ -705,12 +722,12 @@ class Assignments:
 
     def applied_to(self, row: Row) -> Row:
         """The row with its new values; raises EventRefused if one is not a value of its column."""
-        draft = Draft.of(row)
-        for column, cell in self._constants:
-            column.assign(draft, cell)
-        for one in self._computed:
-            one.column.assign(draft, one.cell(row))
-        return draft.row(row.individual)
+        patch = self._constants
+        if self._computed:
+            patch = patch.copy()
+            for one in self._computed:
+                one.column.assign(patch, one.cell(row))
+        return patch.on(row)
 
 
 @lru_cache(maxsize=256)

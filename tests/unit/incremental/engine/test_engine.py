@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, Conflict, EventRefused, ShardRefused
 from streamer.incremental.core import layout
-from streamer.incremental.core.layout import DISSOLVE, INSERT, TAKE
+from streamer.incremental.core.layout import INSERT, TAKE
 from streamer.incremental.engine import engine as engine_room
 from streamer.incremental.engine import loading
 from streamer.incremental.engine.core_arrays import CoreArrays
@@ -114,14 +114,17 @@ def test_a_change_without_operations_ends_nothing(queue: OperationQueue, rows: R
     assert (core.field("n_groups"), len(queue)) == (1, 0)
 
 
-def test_source_keys_belong_to_one_batch(queue: OperationQueue, rows: Rows) -> None:
+def test_rows_that_are_gone_belong_to_one_batch_unless_they_came_again(queue: OperationQueue, rows: Rows) -> None:
     row = row_of(3)
-    queue.add(INSERT, rows.add("a", row), row)
-    queue.add(DISSOLVE)
+    for key in "ab":
+        queue.add(INSERT, rows.add(key, row), row)
     queue.run()
-    queue.add(TAKE, 0)
-    assert list(queue.take_touched()) == ["a"]
-    assert list(queue.take_touched()) == []
+    for index in (0, 1):
+        queue.add(TAKE, index)
+        rows.remove(index)
+    queue.add(INSERT, rows.add("b", row), row)
+    assert queue.take_gone() == ["a"]
+    assert queue.take_gone() == []
 
 
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())

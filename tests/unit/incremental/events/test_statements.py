@@ -26,9 +26,9 @@ from streamer.incremental.events.statements import (
     CodeTest,
     Column,
     Comparator,
-    Draft,
     JsonColumn,
     NullTest,
+    Patch,
     RowsOnce,
     Type,
     Value,
@@ -142,10 +142,10 @@ def test_a_view_is_asked_for_each_property_once() -> None:
     [("age", 3), ("bmi", Decimal("10.25")), ("city", "a1"), ("problem", None), ("cost", 7), ("smokes", False)],
 )
 def test_what_is_assigned_is_read_back_and_nothing_else_changes(name: str, value: object) -> None:
-    draft = Draft.of(ROW)
+    patch = Patch()
     column = find(name, PEOPLE)
-    column.assign(draft, column.cell(value))
-    changed = draft.row(ROW.individual)
+    column.assign(patch, column.cell(value))
+    changed = patch.on(ROW)
     read = {other: column.of_row(changed) for other, column in columns_of(PEOPLE).items()}
     before = {other: column.of_row(ROW) for other, column in columns_of(PEOPLE).items()}
     assert read == before | {name: scalar(value)}
