@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import AbstractTokenProvider, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
 
 from streamer.errors import ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
@@ -48,7 +48,11 @@ class _LoopTokens(AbstractTokenProvider):
         self._endpoint = endpoint
 
     async def token(self) -> str:
-        return (await asyncio.to_thread(fetch_token, self._endpoint)).text
+        """Raises KafkaConnectionError: an error of another kind ends the client's tasks, and no one reads any more."""
+        try:
+            return (await asyncio.to_thread(fetch_token, self._endpoint)).text
+        except StreamerError as error:
+            raise KafkaConnectionError(str(error)) from None
 
 
 def reader_access() -> dict[str, Any]:

@@ -5,7 +5,8 @@ streams: mixed, growing, shrinking, changing (modifies only), drifting (the popu
 rows go). Each change is published by itself, or `--batch` of them together, and nothing is rebuilt. At every point: the
 information loss (NCP) over that of a fresh run of `ordered` on the same rows; in all, records published and
 microseconds of CPU in the engine per change. The worst case comes first. `--model` makes tables ask for more than k, of
-rows or of people with 1.25 rows each; fresh runs ask for the same.
+rows or of people with 1.25 rows each, or for boxes no wider than `coarsest`; fresh runs ask for the same. A row that is
+withheld has lost everything.
 
     python benchmarks/drift.py [--table NAME ...] [--stream NAME ...] [--k K ...] [--repair WAY ...] [--model NAME ...]
         [--rows N] [--events N] [--points 4] [--batch 1] [--quick] [--json]
@@ -33,6 +34,7 @@ from rich.table import Table as RichTable
 import adult
 import ready
 import shapes
+from benchmarks.losses import LEAVING_OUT, with_coarsest
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.release.changelog import Changelog
@@ -52,9 +54,10 @@ from streamer.table.yaml.shape import read_repair
 
 Result = dict[str, Any]
 
-PLAIN = "k"
+PLAIN, COARSEST = "k", "coarsest"
 MODELS: dict[str, Diversity | DistributionDemands] = {
     PLAIN: Diversity(),
+    COARSEST: Diversity(),
     **adult.MODELS_ASKED["rows"],
     **adult.MODELS_ASKED["individuals"],
 }
@@ -106,7 +109,7 @@ def asking(people: Microdata, model: str, k: int) -> Microdata:
     """The same people in a table that asks for a model; individuals, if they are counted, by chance."""
     counted = model in adult.MODELS_ASKED["individuals"]
     owner = np.random.default_rng(0).integers(0, len(people) * 4 // 5, len(people)) if counted else None
-    people = adult.with_demands(people, MODELS[model])
+    people = adult.with_demands(with_coarsest(people) if model == COARSEST else people, MODELS[model])
     table = replace(people.table, k=k, individual="name" if counted else None)
     return replace(people, table=table, individuals=owner)
 
@@ -200,17 +203,18 @@ def started(table: Table, rows: Sequence[Row], groups: list[Ints] | None = None)
 
 
 def loss(table: Table, groups: list[PublishedGroup]) -> float:
-    """Mean NCP per row and attribute."""
-    lo, hi = np.array([group.lo for group in groups]), np.array([group.hi for group in groups])
+    """Mean NCP per row and attribute; 1 for rows that are withheld."""
+    space, lo, hi = table.space, np.array([group.lo for group in groups]), np.array([group.hi for group in groups])
     rows = np.array([len(group.slots) for group in groups])
-    return float((table.space.ncp(lo, hi) * rows).sum() / rows.sum() / table.space.d)
+    lost = np.where(space.too_wide(lo, hi), space.d, space.width_loss(lo, hi))
+    return float((lost * rows).sum() / rows.sum() / space.d)
 
 
 def loss_of_fresh(engine: Engine) -> float:
     """The same of a fresh run on the rows of an engine."""
     numbers = [number for some in engine.regions(0, engine.n_rows) for number in some]
     rows, model = microdata_of(engine.table, engine.region(numbers).rows), model_of(engine.table)
-    return ncp(rows, catalog.run(ORDERED, rows, model)) or 0.0
+    return ncp(rows, catalog.run(ORDERED, rows, model, LEAVING_OUT)) or 0.0
 
 
 def said(result: Result) -> str:

@@ -59,22 +59,28 @@ def adult_with_occupations() -> Microdata:
 
 def weighted() -> Microdata:
     """The same people, whose columns have the weights 1, 2, 4, 1, 2, 4 and so on."""
-    return with_attributes(lambda j, attribute: replace(attribute, weight=Decimal(2 ** (j % 3))))
+    people = adult_with_occupations()
+    return with_attributes(lambda j, attribute: replace(attribute, weight=Decimal(2 ** (j % 3))), people)
 
 
 def bounded() -> Microdata:
-    """The same people: no age is published wider than a fifth of the domain, no category as the root of its tree."""
+    """The same people, as `with_coarsest` has them."""
+    return with_coarsest(adult_with_occupations())
+
+
+def with_coarsest(people: Microdata) -> Microdata:
+    """No number is published wider than a fifth of its domain, no category as the root of its tree."""
     return with_attributes(
         lambda _, attribute: (
             replace(attribute, coarsest=max(0, attribute.hierarchy.n_levels - 2))
             if isinstance(attribute, CategoricalAttribute)
             else replace(attribute, coarsest=(attribute.domain[1] - attribute.domain[0]) / 5)
-        )
+        ),
+        people,
     )
 
 
-def with_attributes(changed: Callable[[int, Any], Attribute]) -> Microdata:
-    people = adult_with_occupations()
+def with_attributes(changed: Callable[[int, Any], Attribute], people: Microdata) -> Microdata:
     attributes = tuple(changed(j, attribute) for j, attribute in enumerate(people.table.attributes))
     return replace(people, table=replace(people.table, attributes=attributes))
 

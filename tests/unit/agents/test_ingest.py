@@ -16,8 +16,8 @@ from typing import Any, cast
 import aiokafka.errors
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
 from aiokafka.errors import KafkaError as ReaderError
-from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from agents import ingest as ingest_of_shards
 from agents.app import App
@@ -242,6 +242,8 @@ def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setenv("KAFKA_CONFIG", str(properties))
         monkeypatch.setenv("KAFKA_SASL_MECHANISM", "OAUTHBEARER")
         assert asyncio.run(reader_access()["sasl_oauth_token_provider"].token()) == "given-to-a-worker"
+    with pytest.raises(KafkaConnectionError, match="the endpoint does not answer"):  # the client tries again
+        asyncio.run(reader_access()["sasl_oauth_token_provider"].token())
 
 
 class SilentConsumer:
