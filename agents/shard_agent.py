@@ -472,8 +472,11 @@ class HeldShard:
         self.thread.close(partial(self._machine.handle, events.Revoked()))
 
     async def stop(self, app: faust.App) -> None:
-        """Ends the agent."""
+        """Ends the agent. Faust keeps it in three trees, and with it the shard, its clients and their threads."""
         if self._mailbox is not None:
             _, agent = self._mailbox
             app.agents.pop(agent.name, None)
             await agent.stop()
+            app.topics.beacon.discard(agent)
+            for tree in (app.beacon, app.agents.beacon):
+                tree.discard(agent.beacon)

@@ -141,6 +141,26 @@ async def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
         gc.enable()
 
 
+async def test_a_shard_that_is_stopped_is_let_go_with_its_clients_and_threads() -> None:
+    """Four threads and eight descriptors stayed of every one that a rebalance took."""
+    app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
+    app.flow_control.resume()
+
+    async def lived_through() -> weakref.ref[HeldShard]:
+        shard = held(NoKafka())
+        await shard.start(app)
+        await shard.take_over()
+        shard.close()
+        await shard.stop(app)
+        await asyncio.to_thread(shard.thread.join)
+        return weakref.ref(shard)
+
+    await lived_through()  # a context of this loop keeps the first agent
+    stopped = await lived_through()
+    gc.collect()
+    assert stopped() is None
+
+
 async def test_an_error_reaches_whoever_sent_the_batch_and_the_next_take_over_goes_on() -> None:
     outages = [ServerUnreachable("away")]
 
