@@ -6,7 +6,7 @@ had those tests fail with the sentence that says what to install: a run without 
 and the last lines of every run say which servers it used.
 
 Tests that need servers run at night (`make night`), and so do drills, whatever is marked `night`, and all seeds of a
-test but the first ten. Those marked `gate("command or fault", ...)` run in `make test`: each command on real servers
+test but the first five. Those marked `gate("command or fault", ...)` run in `make test`: each command on real servers
 once, and each class of faults once, which tests/house/test_tests.py holds.
 """
 
@@ -34,7 +34,7 @@ from streamer.native import library
 from worlds.checkout import ROOT
 from worlds.durations import Durations, longest_first, shared_by, slow
 
-SEEDS_OF_THE_GATE = 10
+SEEDS_OF_THE_GATE = 5
 """A test with a parameter `seed` tries so many in the gate, and all at night."""
 
 NO_PARAMETERS = SimpleNamespace(params={})
