@@ -169,12 +169,13 @@ def as_csv(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [pytest.param(one, marks=[pytest.mark.usefixtures("calls_here")] * (one != "one process")) for one in SHAPES],
-)
-def test_the_same_rows_and_seed_give_the_same_bytes(world: Path, published: Path, tmp_path: Path, shape: str) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_rows_and_seed_give_the_same_bytes(
+    world: Path, published: Path, tmp_path: Path, shape: str, request: pytest.FixtureRequest
+) -> None:
     rows, workers = SHAPES[shape](tmp_path)
+    if shape != "one process":
+        request.getfixturevalue("calls_here")
     index = tmp_path / "index.csv"
     answer(*asked(world, rows, tmp_path / "out", "--seed", 5, "--workers", workers, "--index", index))
     assert contents(tmp_path / "out") == contents(published)
