@@ -16,6 +16,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from xdist.scheduler import LoadFileScheduling
 
@@ -36,6 +37,10 @@ from worlds.durations import Durations, longest_first, shared_by, slow
 
 SEEDS_OF_THE_GATE = 5
 """A test with a parameter `seed` tries so many in the gate, and all at night."""
+
+EXAMPLES_OF_A_LAW, EXAMPLES_OF_EACH_MIN = 60, 5
+"""So many are drawn in the gate for all models, or tables, of a law together, but some for each; at night all for each.
+"""
 
 NO_PARAMETERS = SimpleNamespace(params={})
 
@@ -141,7 +146,7 @@ def adult() -> Path:
     return folder
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The marker `servers` and the fixture of that name imply each other; what waits for the night is marked."""
     for item in items:
         names = getattr(item, "fixturenames", [])
@@ -158,8 +163,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("night")
         if item.nodeid in slow():
             item.add_marker("slow")
+    if "not night" in config.option.markexpr:
+        draw_fewer_on_each([item for item in items if not item.get_closest_marker("night")])
     if "PYTEST_XDIST_WORKER" in os.environ:
         longest_first(items)
+
+
+def draw_fewer_on_each(items: list[pytest.Item]) -> None:
+    """Has a law that is tried on many models draw fewer examples on each."""
+    laws = [item.obj for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)]
+    for law, tried_on in Counter(laws).items():
+        asked = law._hypothesis_internal_use_settings
+        fewer = max(EXAMPLES_OF_EACH_MIN, EXAMPLES_OF_A_LAW // tried_on)
+        law._hypothesis_internal_use_settings = settings(asked, max_examples=min(asked.max_examples, fewer))
 
 
 def _told(config: pytest.Config, used: str) -> None:
