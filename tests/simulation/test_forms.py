@@ -19,9 +19,9 @@ from simulation.story import (
     fold,
     published_table,
     records_of,
+    sixth_of,
     table_before,
     tables_by_count,
-    sixth_of,
 )
 from streamer.incremental.checks.changelog import ChangelogLaws, in_releases
 from streamer.incremental.release.fold import Fold, FoldedRelease, parse_part

@@ -13,10 +13,10 @@ from simulation.story import (
     PEOPLE,
     events,
     fold,
+    sixth_of,
     steps_of_a_quiet_run,
     table_before,
     tables_by_count,
-    sixth_of,
 )
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.input import Message

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_SIXTHS, MESSAGES, PEOPLE, half_read, table_before, tables_by_count, sixth_of
+from simulation.story import IN_SIXTHS, MESSAGES, PEOPLE, half_read, sixth_of, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws

@@ -18,10 +18,10 @@ from simulation.story import (
     half_read,
     held_to_laws,
     lived_through_once,
+    sixth_of,
     steps_of_a_quiet_run,
     table_before,
     tables_by_count,
-    sixth_of,
 )
 from streamer.errors import ShardRefused
 from streamer.incremental.release.records import OUTSIDE

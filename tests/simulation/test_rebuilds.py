@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_SIXTHS, PEOPLE, events, fold, held_to_laws, table_before, tables_by_count, sixth_of
+from simulation.story import IN_SIXTHS, PEOPLE, events, fold, held_to_laws, sixth_of, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.checks.source import SourceLaws, index_table

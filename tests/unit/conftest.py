@@ -12,7 +12,6 @@ import pytest
 from streamer.engines import pool
 
 
-
 @pytest.fixture
 def saved(tmp_path: Path) -> Callable[[str | bytes], Path]:
     def save(content: str | bytes) -> Path:
