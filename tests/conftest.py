@@ -38,9 +38,12 @@ from worlds.durations import Durations, longest_first, shared_by, slow
 SEEDS_OF_THE_GATE = 5
 """A test with a parameter `seed` tries so many in the gate, and all at night."""
 
-EXAMPLES_OF_A_LAW, EXAMPLES_OF_EACH_MIN = 60, 5
+EXAMPLES_OF_A_LAW, EXAMPLES_OF_EACH_MIN = 40, 5
 """So many are drawn in the gate for all models, or tables, of a law together, but some for each; at night all for each.
 """
+
+ITS_SETTINGS = "_hypothesis_internal_use_settings"
+"""Where hypothesis keeps those of a test; its own plugin of pytest sets them there, too."""
 
 NO_PARAMETERS = SimpleNamespace(params={})
 
@@ -173,9 +176,8 @@ def draw_fewer_on_each(items: list[pytest.Item]) -> None:
     """Has a law that is tried on many models draw fewer examples on each."""
     laws = [item.obj for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)]
     for law, tried_on in Counter(laws).items():
-        asked = law._hypothesis_internal_use_settings
-        fewer = max(EXAMPLES_OF_EACH_MIN, EXAMPLES_OF_A_LAW // tried_on)
-        law._hypothesis_internal_use_settings = settings(asked, max_examples=min(asked.max_examples, fewer))
+        asked, fewer = getattr(law, ITS_SETTINGS), max(EXAMPLES_OF_EACH_MIN, EXAMPLES_OF_A_LAW // tried_on)
+        setattr(law, ITS_SETTINGS, settings(asked, max_examples=min(asked.max_examples, fewer)))
 
 
 def _told(config: pytest.Config, used: str) -> None:
