@@ -133,7 +133,7 @@ def test_what_is_no_plain_number_sets_no_width_of_a_terminal(
 def test_a_closed_output_is_no_error(closed: str) -> None:
     """A service manager may start a command with no output at all; Python has none of it then."""
     call = "import sys; from streamer.cli.main import main; "
-    call += f"sys.{closed} = None; main(['check', '--no-costs', '--table', {str(PATIENTS)!r}])"
+    call += f"sys.{closed} = None; main(['check', '--table', {str(PATIENTS)!r}])"
     ended = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 
