@@ -6,7 +6,7 @@ had those tests fail with the sentence that says what to install: a run without 
 and the last lines of every run say which servers it used.
 
 Tests that need servers run at night (`make night`), and so do drills, whatever is marked `night`, and all seeds of a
-test but the first ten. Those marked `gate("command or fault", ...)` run in `make test`: each command on real servers
+test but the first five. Those marked `gate("command or fault", ...)` run in `make test`: each command on real servers
 once, and each class of faults once, which tests/house/test_tests.py holds.
 """
 
@@ -16,6 +16,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from xdist.scheduler import LoadFileScheduling
 
@@ -34,8 +35,15 @@ from streamer.native import library
 from worlds.checkout import ROOT
 from worlds.durations import Durations, longest_first, shared_by, slow
 
-SEEDS_OF_THE_GATE = 10
+SEEDS_OF_THE_GATE = 5
 """A test with a parameter `seed` tries so many in the gate, and all at night."""
+
+EXAMPLES_OF_A_LAW, EXAMPLES_OF_EACH_MIN = 40, 5
+"""So many are drawn in the gate for all models, or tables, of a law together, but some for each; at night all for each.
+"""
+
+ITS_SETTINGS = "_hypothesis_internal_use_settings"
+"""Where hypothesis keeps those of a test; its own plugin of pytest sets them there, too."""
 
 NO_PARAMETERS = SimpleNamespace(params={})
 
@@ -141,7 +149,7 @@ def adult() -> Path:
     return folder
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The marker `servers` and the fixture of that name imply each other; what waits for the night is marked."""
     for item in items:
         names = getattr(item, "fixturenames", [])
@@ -158,8 +166,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("night")
         if item.nodeid in slow():
             item.add_marker("slow")
+    if "not night" in config.option.markexpr:
+        draw_fewer_on_each([item for item in items if not item.get_closest_marker("night")])
     if "PYTEST_XDIST_WORKER" in os.environ:
         longest_first(items)
+
+
+def draw_fewer_on_each(items: list[pytest.Item]) -> None:
+    """Has a law that is tried on many models draw fewer examples on each."""
+    laws = [item.obj for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)]
+    for law, tried_on in Counter(laws).items():
+        asked, fewer = getattr(law, ITS_SETTINGS), max(EXAMPLES_OF_EACH_MIN, EXAMPLES_OF_A_LAW // tried_on)
+        setattr(law, ITS_SETTINGS, settings(asked, max_examples=min(asked.max_examples, fewer)))
 
 
 def _told(config: pytest.Config, used: str) -> None:

@@ -217,8 +217,8 @@ def build(out: Path = FOLDER, targets: Sequence[str] | None = None) -> list[Path
             if there is not None and there.is_current() and there.flags == asked:
                 found.append(path)
                 continue
+            command, flags = _command(target, targets is not None)  # before the translation, which takes longer
             made = made or texts_of(programs(lines), asked)
-            command, flags = _command(target, targets is not None)
             if _every_source() != before:
                 raise WrongLibrary("a source changed while the machine code was built: build it again")
             compile_texts(made, command, [*flags, *(asked or ["-s"] * (not path.name.endswith(".dylib")))], path)

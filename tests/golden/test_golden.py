@@ -22,7 +22,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", list(cases()), ids=str)
+@pytest.mark.parametrize(
+    "case",  # a forecast takes as long as thirty others
+    [pytest.param(one, id=str(one), marks=[pytest.mark.night] * (one.command == "forecast")) for one in cases()],
+)
 def test_the_output_is_the_golden_files(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(clients, "CONNECT_SECONDS_MAX", 0.1)  # nobody answers there, however long one waits

@@ -45,6 +45,7 @@ def served(servers: Servers, folder: Path) -> ServedTable:
     "subscribe",
     "topics check",
     "topics create",
+    "lost topics",
 )
 @pytest.mark.parametrize("case", list(served_cases()), ids=str)
 def test_the_output_is_the_golden_files(

@@ -102,7 +102,12 @@ def way_of_an_insert() -> Iterator[Figure]:
 
 def _file_of(frame: FrameType) -> str | None:
     """The file of the project that a frame is in; None where it is in none."""
-    path = Path(frame.f_code.co_filename)
+    return _file_named(frame.f_code.co_filename)
+
+
+@cache
+def _file_named(name: str) -> str | None:
+    path = Path(name)
     inside = path.is_relative_to(ROOT / "streamer") or path.is_relative_to(ROOT / "agents")
     return path.relative_to(ROOT).as_posix() if inside else None
 

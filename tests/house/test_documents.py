@@ -111,7 +111,13 @@ def test_every_make_target_is_a_real_one() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(BLOCKS_SECONDS_MAX + 60)
 @pytest.mark.parametrize(
-    ("name", "count"), [("README.md", 2), ("docs/tutorial.md", 3), ("docs/how-to/watching.md", 1), (HISTORY, 1)]
+    ("name", "count"),
+    [
+        ("README.md", 2),
+        ("docs/tutorial.md", 3),
+        ("docs/how-to/watching.md", 1),
+        pytest.param(HISTORY, 1, marks=pytest.mark.night),
+    ],
 )
 def test_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path, name: str, count: int) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -162,7 +168,7 @@ def test_a_block_is_run_by_a_test_that_names_its_page_or_line_by_line(path: Path
         assert name_of(path) in text_of(test), test
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(BLOCKS_SECONDS_MAX + 60)
 def test_the_printed_calls_of_tests_find_some() -> None:
     """They are collected, not run: they are tests themselves. One process for all imports each of them once."""

@@ -140,7 +140,7 @@ def assert_degrees_are_true(lists: Mapping[int, Degrees | None], twin: Twin) -> 
 
 
 @pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
-@settings(max_examples=max(3, settings().max_examples // 10))  # of a hundred changes each
+@settings(max_examples=max(2, settings().max_examples // 10))  # of a hundred changes each
 @given(data=st.data())
 def test_no_published_group_ever_breaks_the_model_and_rows_wait_only_while_all_of_them_do(
     small: Table, data: st.DataObject

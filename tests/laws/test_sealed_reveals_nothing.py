@@ -174,7 +174,7 @@ def test_a_thousand_swaps_change_no_byte(name: str) -> None:
 def test_swapped_values_change_no_byte_where_cohorts_are_formed_by_the_default_algorithm(name: str) -> None:
     table = TABLES[name]
     form = cohort_formation(table)
-    for one, other in swaps(table, 8, name, form):
+    for one, other in swaps(table, 4, name, form):
         assert log_of(table, one, form=form) == log_of(table, other, form=form)
 
 

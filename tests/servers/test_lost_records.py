@@ -91,7 +91,7 @@ def test_a_published_log_that_lost_its_end_is_told_and_gets_the_whole_table(
     world: WorkedTable, servers: Servers, logs: Path, share: float
 ) -> None:
     """Before: differences went on top of what was gone, readers saw groups of one row, and status was green."""
-    for _ in range(4):
+    for _ in range(2):
         world.serve(200) if not world.workers else world.write(200)
         world.wait_until_published()
     world.stop()

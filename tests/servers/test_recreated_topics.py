@@ -64,10 +64,13 @@ def test_an_output_recreated_between_two_workers_holds_the_whole_table_and_no_gr
 
 @pytest.mark.gate("a recreated output")
 @pytest.mark.slow
-def test_an_output_recreated_under_a_busy_worker_gets_the_whole_table_before_anything_else(world: WorkedTable) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.night)])
+def test_an_output_recreated_under_a_busy_worker_gets_the_whole_table_before_anything_else(
+    world: WorkedTable, times: int
+) -> None:
     worker = world.serve(600)
     with a_reader(world) as sizes:
-        for _ in range(3):
+        for _ in range(times):
             world.write(400)
             world.delete_topics(LIVE)
             world.write(200)

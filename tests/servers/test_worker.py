@@ -22,7 +22,7 @@ from worlds.workers import PATIENCE, SHARDS, WorkedTable, Worker, inserts, wait_
 
 @pytest.mark.gate("worker")
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["streamer", "faust"])
+@pytest.mark.parametrize("command", [pytest.param("streamer", marks=pytest.mark.night), "faust"])
 def test_a_worker_publishes_everything_ends_on_sigterm_and_goes_on(world: WorkedTable, command: str) -> None:
     world.write(1000)
     first = world.start(command)
@@ -263,7 +263,6 @@ def test_an_input_that_expired_before_it_was_read_is_refused(world: WorkedTable)
     assert re.search(r"needed from offset 0 on, but begins at 5.*expired", world.refusal())
 
 
-@pytest.mark.gate("lost topics")
 def test_topics_that_are_missing_are_named(world: WorkedTable) -> None:
     world.edit_yaml(f"table: {world.name}", "table: never-made")
     said = world.refusal()

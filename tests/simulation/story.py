@@ -94,17 +94,17 @@ def faults(chance: random.Random, share: float, steps: int = 200, first: int = 0
     return {first + step: chance.choice(list(Fault)) for step in range(steps) if chance.random() < share}
 
 
-IN_THIRDS = pytest.mark.parametrize("third", [0, *(pytest.param(i, marks=pytest.mark.night) for i in (1, 2))])
-"""A fault at every third step in the gate, at all steps at night; `test_simulator` has every step of a quiet shard."""
+IN_SIXTHS = pytest.mark.parametrize("sixth", [0, *(pytest.param(i, marks=pytest.mark.night) for i in range(1, 6))])
+"""A fault at every sixth step in the gate, at all steps at night; `test_simulator` has every step of a quiet shard."""
 
 
-def third_of(steps: int, third: int, fault: Fault | None) -> list[int]:
-    """The steps of one third, which are others for another fault: those of the gate meet every step.
+def sixth_of(steps: int, sixth: int, fault: Fault | None) -> list[int]:
+    """The steps of one sixth, which are others for another fault: those of the gate meet every step.
 
-    Of each three steps one, but not always the same: a batch takes six, and every fault is to meet every kind of them.
+    Of each six steps one, but not always the same: a batch takes six, and every fault is to meet every kind of them.
     """
-    shift = third + [None, *Fault].index(fault)
-    return [step for step in range(steps) if (step + step // 3 + shift) % 3 == 0]
+    shift = sixth + [None, *Fault].index(fault)
+    return [step for step in range(steps) if (step + step // 6 + shift) % 6 == 0]
 
 
 def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:

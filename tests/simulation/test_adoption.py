@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_THIRDS, PEOPLE, events, held_to_laws, lived_through_once, published_table, third_of
+from simulation.story import IN_SIXTHS, PEOPLE, events, held_to_laws, lived_through_once, published_table, sixth_of
 from streamer.errors import ShardRefused
 from streamer.incremental.store.base import Adopted, State
 from streamer.incremental.store.memory import MemoryStore
@@ -112,27 +112,27 @@ def test_nothing_is_committed_by_the_next_take_over_of_an_adopted_shard() -> Non
     assert len(world.meta().adopted) == 1
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_step_of_an_adoption_and_after_it_leaves_the_same_table(fault: Fault, third: int) -> None:
+def test_one_fault_at_every_step_of_an_adoption_and_after_it_leaves_the_same_table(fault: Fault, sixth: int) -> None:
     quiet = kept_by_the_former()
     begun = quiet.steps
     adopted(quiet)
-    for step in third_of(quiet.steps - begun, third, fault):
+    for step in sixth_of(quiet.steps - begun, sixth, fault):
         world = adopted(kept_by_the_former(), plan={step: fault})
         assert table_of(world) == table_of(quiet)
         assert published(world) == published(quiet)
         assert [one.qi_groups for one in world.meta().adopted] == [one.qi_groups for one in quiet.meta().adopted]
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("fault", [Fault.DIE_BEFORE, Fault.DIE_AFTER], ids=lambda fault: fault.value)
 def test_whatever_step_the_older_version_dies_at_the_newer_one_publishes_what_it_stored_and_adopts_it(
-    fault: Fault, third: int
+    fault: Fault, sixth: int
 ) -> None:
     quiet = values(published(adopted(kept_by_the_former())))
     ahead = 0
-    for step in third_of(40, third, fault):
+    for step in sixth_of(40, sixth, fault):
         world = World(FORMER, events(90, 2), {20 + step: fault})
         world.written = HALF
         with suppress(AssertionError):  # no other worker of that version goes on

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_THIRDS, PEOPLE, fold, published_table, third_of
+from simulation.story import IN_SIXTHS, PEOPLE, fold, published_table, sixth_of
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
@@ -131,12 +131,12 @@ def test_how_messages_are_cut_into_batches_decides_nothing() -> None:
     assert one == four == all_at_once
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("records_max", [1000, 5])
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_numbered_step(fault: Fault, records_max: int, third: int) -> None:
+def test_one_fault_at_every_numbered_step(fault: Fault, records_max: int, sixth: int) -> None:
     """Of holding back, of the first release, in one commit or several, and of the changes after it."""
-    for step in third_of(quiet_run(records_max=records_max).steps, third, fault):
+    for step in sixth_of(quiet_run(records_max=records_max).steps, sixth, fault):
         world = World(PEOPLE, MESSAGES, {step: fault})
         world.records_max = records_max
         world.run(batch=5)

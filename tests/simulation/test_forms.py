@@ -11,7 +11,7 @@ import pytest
 
 from simulation.simulator import Fault, World
 from simulation.story import (
-    IN_THIRDS,
+    IN_SIXTHS,
     MESSAGES,
     PEOPLE,
     assert_the_source_agrees,
@@ -19,9 +19,9 @@ from simulation.story import (
     fold,
     published_table,
     records_of,
+    sixth_of,
     table_before,
     tables_by_count,
-    third_of,
 )
 from streamer.incremental.checks.changelog import ChangelogLaws, in_releases
 from streamer.incremental.release.fold import Fold, FoldedRelease, parse_part
@@ -61,13 +61,13 @@ def assert_true_and_lawful(world: World, messages: list[Message], first: int = 0
     assert_the_source_agrees(world, laws)
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @FORMS
 @pytest.mark.parametrize("fault", [Fault.DIE_AFTER, Fault.ZOMBIE], ids=lambda fault: fault.value)
-def test_one_fault_at_every_numbered_step(form: str, fault: Fault, third: int) -> None:
+def test_one_fault_at_every_numbered_step(form: str, fault: Fault, sixth: int) -> None:
     quiet = World(TABLES[form], MESSAGES, {})
     quiet.run(batch=5)
-    for step in third_of(quiet.steps, third, fault):
+    for step in sixth_of(quiet.steps, sixth, fault):
         world = World(TABLES[form], MESSAGES, {step: fault})
         world.run(batch=5)
         assert_true_and_lawful(world, MESSAGES)

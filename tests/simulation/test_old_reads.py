@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_THIRDS, PEOPLE, assert_nothing_lost_or_doubled, faults, held_to_laws, third_of
+from simulation.story import IN_SIXTHS, PEOPLE, assert_nothing_lost_or_doubled, faults, held_to_laws, sixth_of
 from simulation.truncating_source import rows_kept
 from streamer.incremental.engine.last_changes import LastChanges
 from streamer.incremental.shard.input import Message
@@ -70,13 +70,13 @@ def test_rows_are_as_the_source_has_them_whatever_happens(seed: int, monkeypatch
         assert world.meta().counts.old_reads == n_old
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_step(fault: Fault, third: int) -> None:
+def test_one_fault_at_every_step(fault: Fault, sixth: int) -> None:
     messages, _, _ = captured(random.Random(1), 24)
     quiet = World(PEOPLE, messages, {})
     quiet.run(batch=5)
-    for step in third_of(quiet.steps, third, fault):
+    for step in sixth_of(quiet.steps, sixth, fault):
         world = World(PEOPLE, messages, {step: fault})
         world.run(batch=5)
         assert_nothing_lost_or_doubled(world, messages)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_THIRDS, MESSAGES, PEOPLE, half_read, table_before, tables_by_count, third_of
+from simulation.story import IN_SIXTHS, MESSAGES, PEOPLE, half_read, sixth_of, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
@@ -76,13 +76,13 @@ def test_an_output_that_lost_records_gets_the_whole_table_in_one_release(loss: s
     assert {dict(record.headers)["whole"] for record in records} == {b"%d" % position.release}
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
 @pytest.mark.parametrize(
     "loss", [pytest.param(one, marks=() if one in ("end", "all") else pytest.mark.night) for one in LOSSES]
 )
-def test_one_fault_at_every_step_after_a_loss(loss: str, fault: Fault, third: int) -> None:
-    for step in third_of(25, third, fault):
+def test_one_fault_at_every_step_after_a_loss(loss: str, fault: Fault, sixth: int) -> None:
+    for step in sixth_of(25, sixth, fault):
         world = half_read()
         commit = world.meta().commit
         LOSSES[loss](world)

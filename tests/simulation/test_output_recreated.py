@@ -11,17 +11,17 @@ import pytest
 from simulation.simulator import SECRET, Died, Fault, World
 from simulation.story import (
     HALF,
-    IN_THIRDS,
+    IN_SIXTHS,
     MESSAGES,
     PEOPLE,
     fold,
     half_read,
     held_to_laws,
     lived_through_once,
+    sixth_of,
     steps_of_a_quiet_run,
     table_before,
     tables_by_count,
-    third_of,
 )
 from streamer.errors import ShardRefused
 from streamer.incremental.release.records import OUTSIDE
@@ -83,11 +83,11 @@ def test_what_was_committed_and_not_published_comes_with_the_whole_table_and_its
         assert_letters_once(world)
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("kinds", [(LIVE,), (LIVE, POSITIONS), (LIVE, POSITIONS, DEAD_LETTERS)], ids="+".join)
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple[str, ...], third: int) -> None:
-    for step in third_of(25, third, fault):
+def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple[str, ...], sixth: int) -> None:
+    for step in sixth_of(25, sixth, fault):
         world = half_read()
         world.make_anew(*kinds)
         world.plan = {world.steps + step: fault}
@@ -97,10 +97,10 @@ def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple
         assert_letters_once(world)
 
 
-@IN_THIRDS
-def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind(third: int) -> None:
+@IN_SIXTHS
+def test_differences_that_went_out_before_anybody_noticed_leave_no_row_behind(sixth: int) -> None:
     """The worker goes on for a moment into the new topic; what it wrote there is taken in by the whole release."""
-    for unnoticed in range(1 + third, 10, 3):
+    for unnoticed in range(1 + sixth, 10, 6):
         died = True
         for step in count():
             if not died:
@@ -149,13 +149,13 @@ def committed_and_not_published() -> World:
     return next(world for world in worlds if world.meta().commit == len(world.topic.transactions) + 1)
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("answers_late", [False, True])
 @pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
 def test_an_output_recreated_before_any_step_never_holds_differences_alone(
-    before: Callable[[], World], answers_late: bool, third: int
+    before: Callable[[], World], answers_late: bool, sixth: int
 ) -> None:
-    for step in third_of(40, third, None):
+    for step in sixth_of(40, sixth, None):
         world = before()
         world.answers_late = answers_late
         world.happens = {world.steps + step: partial(world.make_anew, LIVE)}
@@ -165,13 +165,13 @@ def test_an_output_recreated_before_any_step_never_holds_differences_alone(
         assert_letters_once(world)
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
 def test_an_output_recreated_in_the_midst_of_a_transaction_never_holds_differences_alone(
-    before: Callable[[], World], third: int
+    before: Callable[[], World], sixth: int
 ) -> None:
     """Before any record, so that a transaction lies in both; and before its marker, which then lies in the new one."""
-    for record in third_of(1_000, third, None):
+    for record in sixth_of(1_000, sixth, None):
         world = before()
         world.plan = {}
         world.happens_in_live = {world.taken_in_live + record: partial(world.make_anew, LIVE)}

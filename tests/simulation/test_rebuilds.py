@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_THIRDS, PEOPLE, events, fold, held_to_laws, table_before, tables_by_count, third_of
+from simulation.story import IN_SIXTHS, PEOPLE, events, fold, held_to_laws, sixth_of, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.checks.source import SourceLaws, index_table
@@ -79,19 +79,19 @@ def steps_of_a_quiet_run() -> int:
     return world.steps
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_numbered_step_of_a_rebuild(fault: Fault, third: int) -> None:
-    for step in third_of(steps_of_a_quiet_run(), third, fault):
+def test_one_fault_at_every_numbered_step_of_a_rebuild(fault: Fault, sixth: int) -> None:
+    for step in sixth_of(steps_of_a_quiet_run(), sixth, fault):
         world = rebuilt_world(MESSAGES, {step: fault}, seed=3)
         world.run(batch=10)
         assert_nothing_lost_doubled_or_told_wrong(world, MESSAGES)
 
 
-@IN_THIRDS
-def test_a_rebuild_whose_worker_died_is_closed_as_stopped_and_the_next_one_takes_another_turn(third: int) -> None:
+@IN_SIXTHS
+def test_a_rebuild_whose_worker_died_is_closed_as_stopped_and_the_next_one_takes_another_turn(sixth: int) -> None:
     ends = Counter[str]()
-    for step in third_of(50, third, None):
+    for step in sixth_of(50, sixth, None):
         world = rebuilt_world(MESSAGES, {20 + step: Fault.DIE_BEFORE}, seed=3)
         world.run(batch=10)
         turns = [one.rebuild.turn for one in world.meta().rebuilds]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import IN_THIRDS, PEOPLE, published_table, third_of
+from simulation.story import IN_SIXTHS, PEOPLE, published_table, sixth_of
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
@@ -100,13 +100,13 @@ def test_what_is_tried_again_gives_the_table_that_it_would_have_given_at_its_pla
     assert min(kinds[kind] for kind in ("retried", "superseded", "refused-again")) > 5
 
 
-@IN_THIRDS
+@IN_SIXTHS
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_one_fault_at_every_numbered_step(fault: Fault, third: int) -> None:
+def test_one_fault_at_every_numbered_step(fault: Fault, sixth: int) -> None:
     quiet = story(seed=1)
     quiet.run(batch=20)
     assert quiet.meta().retried
-    for step in third_of(quiet.steps, third, fault):
+    for step in sixth_of(quiet.steps, sixth, fault):
         world = story(seed=1)
         world.plan = {step: fault}
         world.run(batch=20)

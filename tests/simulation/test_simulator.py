@@ -94,7 +94,7 @@ def test_a_store_that_was_emptied_comes_back_by_itself_also_where_rows_are_alike
 def test_a_shard_has_one_secret_whatever_happens_to_the_worker_that_draws_it(fault: Fault) -> None:
     """It is kept before the first commit; a worker that begins after that draws another in vain."""
     for step in range(14):
-        world = World(PEOPLE, MESSAGES, {step: fault})
+        world = World(PEOPLE, MESSAGES[:10], {step: fault})
         world.run(batch=5)
         assert [one.plain for one in secrets_in(world.control, 0)] == [world.meta().secret] == [SECRET]
 

@@ -203,7 +203,7 @@ ORDERS = ((ANN,), (BOB,), (ANN, BOB), (BOB, ANN))
 
 
 @pytest.mark.parametrize("only_empty", [False, True], ids=["reload", "load"])
-@pytest.mark.parametrize("apart", [7, pytest.param(1, marks=pytest.mark.night)])
+@pytest.mark.parametrize("apart", [13, pytest.param(1, marks=pytest.mark.night)])
 def test_paused_or_dead_anywhere_two_commands_leave_one_whole_table_or_let_no_worker_in(
     only_empty: bool, apart: int
 ) -> None:

@@ -219,7 +219,9 @@ def test_the_version_says_which_stored_formats_it_reads() -> None:
     )
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "iso-8859-1"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(one, marks=pytest.mark.night) for one in ("cp1252", "iso-8859-1"))]
+)
 def test_a_terminal_that_knows_few_letters_gets_the_others_as_codes(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "table.yaml").write_text(
         "table: people\nkey: id\ncolumns:\n"

@@ -89,6 +89,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("calls_here")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_crowds_are_published_in_groups_that_hold(world: Path, shape: str, algorithm: str) -> None:
@@ -99,6 +100,7 @@ def test_crowds_are_published_in_groups_that_hold(world: Path, shape: str, algor
     assert facts["measures"]["k_individuals"] >= 3
 
 
+@pytest.mark.usefixtures("calls_here")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_row_that_is_refused_is_told_by_its_number_alone(world: Path, algorithm: str) -> None:
     frame = people()
@@ -145,6 +147,7 @@ def test_a_full_spill_disk_is_named_with_the_remedy(world: Path, kind: str, algo
         assert list(disk.iterdir()) == []
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_a_full_disk_of_the_published_files_is_named(world: Path) -> None:
     rows = saved(people(), world / "rows")
     with small_disk(world / "disk", 8) as disk:
@@ -157,6 +160,7 @@ def test_a_full_disk_of_the_published_files_is_named(world: Path) -> None:
 # -- neighbours -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_two_jobs_neither_share_a_private_folder_nor_write_one_table(world: Path) -> None:
     rows, out, spill = saved(people(), world / "rows"), world / "out", world / "spill"
     spill.mkdir(mode=0o700)
@@ -192,6 +196,7 @@ def test_a_link_is_not_written_through(world: Path, there: bool) -> None:
     assert not there or list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_what_a_killed_job_has_left_of_the_table_does_not_stop_another_one(world: Path) -> None:
     """It had another seed; no draft is to be removed by hand."""
     rows, out, draft = saved(people(), world / "rows"), world / "out", world / ".out.draft"
@@ -204,6 +209,7 @@ def test_what_a_killed_job_has_left_of_the_table_does_not_stop_another_one(world
     assert not list(world.glob(".*"))
 
 
+@pytest.mark.usefixtures("calls_here")
 @pytest.mark.parametrize("option", ["--index", "--skip-refused", "--report"])
 def test_a_full_disk_is_told_of_the_place_that_is_full(world: Path, option: str) -> None:
     rows, full = saved(people(), world / "rows"), world / ("full.html" if option == "--report" else "full.csv")

@@ -197,7 +197,7 @@ def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monke
         return most
 
     peak(1_000)
-    assert peak(40_000) < 2 * peak(4_000)
+    assert peak(16_000) < 2 * peak(3_000)
 
 
 def test_rows_that_seem_to_be_no_data_are_counted_over_the_parts(tmp_path: Path) -> None:

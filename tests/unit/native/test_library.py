@@ -98,7 +98,7 @@ print(lo[0, 0], library.ready())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.night  # every run of the tests builds it anew where sources are newer
 def test_a_checkout_whose_sources_are_newer_is_built_again_with_a_word_by_one_of_two_processes_and_both_run_it(
     tmp_path: Path,
 ) -> None:
@@ -133,14 +133,18 @@ def test_an_installed_package_with_other_sources_says_so_and_writes_nothing(tmp_
     assert sorted(package.rglob("*.so")) == before
 
 
-def test_without_a_compiler_a_checkout_says_what_to_install_and_runs_uncompiled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("anonymizes", [False, pytest.param(True, marks=pytest.mark.night)])
+def test_without_a_compiler_a_checkout_says_what_to_install_and_runs_uncompiled(
+    tmp_path: Path, anonymizes: bool
+) -> None:
     package = copy_of_the_package(tmp_path)
     shutil.rmtree(package / "native" / "library")
     script = "from streamer.cli.main import main; main()"
     patients, few = ROOT / "examples" / "patients", tmp_path / "few.csv"
     few.write_text("".join((patients / "rows.csv").read_text("utf-8").splitlines(keepends=True)[:11]), "utf-8")
     words = ["anonymize", "--table", str(patients), str(few), "-o", str(tmp_path / "out.csv")]
-    done = run(tmp_path, f"import sys; sys.argv[1:] = {words!r}; {script}", PATH=str(tmp_path), CC="")
+    script = f"import sys; sys.argv[1:] = {words!r}; {script}" if anonymizes else RUNS
+    done = run(tmp_path, script, PATH=str(tmp_path), CC="")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("everything runs uncompiled") == 1
     assert "there is no C compiler" in done.stderr

@@ -338,6 +338,7 @@ def test_a_function_without_a_form_for_these_arguments_is_an_error_and_never_run
         never_an_example(3)
 
 
+@pytest.mark.night  # every build does it with most modules
 def test_no_python_code_of_the_whole_project_calls_a_function_that_is_compiled_into_others() -> None:
     """The build sees the modules that its examples import; here are all of them."""
     for name, path in modules().items():

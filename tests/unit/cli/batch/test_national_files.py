@@ -86,6 +86,7 @@ def test_a_row_that_is_no_data_is_said_where_it_is_refused_and_where_it_is_accep
 TITLED = "line 1 was skipped as a title, and line 2 was taken for the header"
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_the_same_is_said_of_a_table_in_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "CHUNK_ROWS", 400)  # each part ends with words alone, and one begins with units
     rows = [f"{i},{20 + i % 50},{'fm'[i % 2]}\n" for i in range(1500)]
@@ -123,6 +124,7 @@ def test_titles_above_the_header_are_said_by_every_command_that_takes_the_file(t
         assert [[one for one in warnings if "header" in one] for warnings in (checked, done)] == [said, said]
 
 
+@pytest.mark.usefixtures("calls_here")
 @pytest.mark.parametrize(
     ("line", "why"),
     [("60,k. A.,f", "not an integer"), ("7,33,m", "has the same key"), ("60,200,f", "out-of-domain")],

@@ -81,6 +81,7 @@ def test_a_whole_table_links_people_by_pseudonyms_alone(folder: Path, tmp_path: 
     assert "person is published as it is" not in str(said)
 
 
+@pytest.mark.usefixtures("calls_here")
 def test_a_table_in_fragments_publishes_the_same_values(folder: Path, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole.csv", tmp_path / "parts"
     rows = visits(2_600)

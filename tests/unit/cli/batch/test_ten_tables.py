@@ -149,6 +149,7 @@ def by_hand(rows: list[Row], published: dict[str, Row], column: str = "illness")
     return found
 
 
+@pytest.mark.usefixtures("calls_here")
 @pytest.mark.parametrize("fragments", [False, True])
 @pytest.mark.parametrize("name", KINDS)
 def test_every_figure_is_that_of_a_count_by_hand_and_the_head_warns_of_what_it_should(

@@ -58,8 +58,14 @@ def test_an_array_in_pages_of_its_own_is_an_array_as_any_other(monkeypatch: pyte
         assert one.tolist() == other.tolist()
 
 
-@pytest.mark.parametrize("name", STREAMS)
-@pytest.mark.parametrize("batch", [1, 500])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        pytest.param(name, batch, marks=[pytest.mark.night] * ((batch == 1) == number % 2))
+        for number, name in enumerate(STREAMS)
+        for batch in (1, 500)
+    ],
+)
 def test_a_shard_without_capacity_publishes_what_one_with_plenty_does(
     name: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +207,7 @@ def test_under_a_steady_load_nothing_keeps_growing(individual: str | None, monke
     small, random, there = table(AGE, CITY, k=3, individual=individual), Random(5), list[str]()
     engine = Engine(small)
     sizes = list[list[int]]()
-    for i in range(20_000):
+    for i in range(10_000):
         row = Row((random.randrange(23), random.randrange(6)), (b'"%d"' % i,), (), individual and f"p{i // 2}")
         if len(there) < 100 or (len(there) < 110 and random.random() < 0.4):
             there.append(f"k{i}")

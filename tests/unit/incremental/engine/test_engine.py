@@ -47,6 +47,7 @@ from streamer.table.codes import Diversity
 from streamer.table.row import Row
 from streamer.table.schema import Limits, Repair, Table
 from worlds.core_arrays import check_arrays
+from worlds.covering import covering, parts_of, tables_of_the_gate
 from worlds.engine_tables import (
     OF_PEOPLE,
     OF_TWO,
@@ -295,7 +296,7 @@ def facts_of(drained: Drained) -> list[object]:
 ALL_TABLES = {**TABLES, **MODEL_TABLES}
 
 
-@pytest.mark.parametrize("small", ALL_TABLES.values(), ids=ALL_TABLES.keys())
+@tables_of_the_gate("small", ALL_TABLES, covering(ALL_TABLES, parts_of))
 @FEW_LONG
 @given(data=st.data())
 def test_an_engine_that_was_loaded_does_from_then_on_what_the_one_does_that_stored(
