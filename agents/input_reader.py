@@ -16,6 +16,7 @@ from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
 
+from agents.shard_thread import unexpected
 from streamer.errors import ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import Message
 from streamer.incremental.topics import CHANGES, topic_name
@@ -198,8 +199,11 @@ class InputReader:
 
         To be called every now and then, as it counts as reading: a worker that is given no shard reads nothing, and the
         client leaves the group for good after `POLL_INTERVAL_MS_MAX`. Raises ServerUnreachable, ShardRefused,
-        ConfigError.
+        ConfigError; Unexpected if the client can never read again.
         """
+        for task in (self.consumer._client._sync_task, self.consumer._fetcher._fetch_task):
+            if task is not None and task.done() and not task.cancelled():  # the client tells no one
+                raise unexpected("the client that reads the input", task.exception() or RuntimeError())
         try:
             await self.consumer.getmany(TopicPartition(self._topic, NOWHERE), timeout_ms=0)
         except KafkaError as error:
@@ -208,7 +212,7 @@ class InputReader:
     async def stop(self) -> None:
         """Leaves the consumer group."""
         if self.consumer is not None:
-            with suppress(TimeoutError):
+            with suppress(Exception):  # also what once ended a task of the client
                 await asyncio.wait_for(self.consumer.stop(), self._leave_seconds_max)
 
     def hold(self, topic_partition: TopicPartition) -> None:

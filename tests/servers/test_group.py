@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import TopicPartition, client
 from aiokafka.abc import ConsumerRebalanceListener
 from confluent_kafka import Consumer
 
 from agents import input_reader
 from agents.input_reader import InputReader
+from streamer.errors import StreamerError
 from streamer.incremental.topics import CHANGES, topic_name, worker_group
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
@@ -76,12 +77,12 @@ def test_a_worker_that_had_no_shard_for_long_takes_over_when_the_others_end(
     world: WorkedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client leaves the group if nobody reads, and one that has no shard has nothing to read."""
-    monkeypatch.setattr(input_reader, "POLL_INTERVAL_MS_MAX", 1_500)
+    monkeypatch.setattr(input_reader, "POLL_INTERVAL_MS_MAX", 6_000)
 
     async def rest_and_take_over() -> None:
         async with group_of(world, SHARDS + 1) as members:
-            asked = asyncio.ensure_future(ask_again_and_again(members))
-            await asyncio.sleep(5)
+            asked = [asyncio.ensure_future(ask_again_and_again(one)) for one in members]
+            await asyncio.sleep(12)
             idle = [one for one in members if not one.held]
             assert (len(idle), all_given_out(members)) == (1, True)
             for one in members:
@@ -89,14 +90,40 @@ def test_a_worker_that_had_no_shard_for_long_takes_over_when_the_others_end(
                     await one.reader.stop()
                     one.held = set()
             await until(lambda: all_given_out(idle))
-            asked.cancel()
+            for task in asked:
+                task.cancel()
 
-    async def ask_again_and_again(members: list[Member]) -> None:
+    async def ask_again_and_again(member: Member) -> None:
         while True:
-            await asyncio.gather(*(one.reader.keep_joined() for one in members), return_exceptions=True)
+            with suppress(Exception):  # of one that has been stopped
+                await member.reader.keep_joined()
             await asyncio.sleep(LOOK_SECONDS)
 
     asyncio.run(rest_and_take_over())
+
+
+def test_a_client_that_will_never_read_again_is_an_error_and_no_silence(
+    world: WorkedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors of its own kind it tries again; one of another kind ends its tasks, while its heartbeats go on."""
+
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("of no kind that it knows")
+
+    async def break_connections() -> None:
+        async with group_of(world, 1) as (member,):
+            await member.reader.keep_joined()
+            monkeypatch.setattr(client, "create_conn", no_thread)
+            connections = member.reader.consumer._client._conns.items()
+            for connection in [one for (_, use), one in connections if use == client.ConnectionGroup.DEFAULT]:
+                connection.close()  # not that of the heartbeats
+            with pytest.raises(StreamerError, match="the client that reads the input: unexpected RuntimeError"):
+                async with asyncio.timeout(5 * PATIENCE):
+                    while True:
+                        await member.reader.keep_joined()
+                        await asyncio.sleep(LOOK_SECONDS)
+
+    asyncio.run(break_connections())
 
 
 def test_a_worker_whose_group_has_a_stranger_says_so_and_ends(world: WorkedTable) -> None:
