@@ -35,6 +35,8 @@ LEAVE_SECONDS_MAX = 2.0
 METADATA_MS_MAX = 5_000
 """How long the client may use an old number of partitions."""
 
+REQUEST_MS_MIN = 40_000  # the default of the client
+
 NOWHERE = 2**31 - 1
 """A partition that no topic has."""
 
@@ -185,6 +187,7 @@ class InputReader:
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // 4,
             metadata_max_age_ms=METADATA_MS_MAX,
+            request_timeout_ms=max(REQUEST_MS_MIN, session_ms + REQUEST_MS_MIN // 4),  # to join may take a session
             max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
             fetch_max_wait_ms=POLL_MS // 4,  # a shard with new messages may wait this long for a fetch of others
         )
