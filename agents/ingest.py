@@ -42,7 +42,7 @@ from agents.servers import WorkerServers
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
-from streamer.errors import OutOfMemory, RegistryUnreachable, ServerUnreachable, StreamerError
+from streamer.errors import ConfigError, OutOfMemory, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import Measured
 from streamer.kafka.background import Background
@@ -285,6 +285,21 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 log.warning("%s: %s; taken over again in %.1f s", type(failure).__name__, failure, now.wait)
             if is_said:
                 await asyncio.to_thread(self._report_refusal, shard.number, failure)
+        if kind is Failure.FENCED and not self.should_stop:
+            await self._end_if_there_is_a_namesake(shard)
+
+    async def _end_if_there_is_a_namesake(self, shard: HeldShard) -> None:
+        """Ends a worker whose shard another process has taken under the name that this one has from `--instance`."""
+        ours, found = self._settings, None
+        with suppress(StreamerError):
+            found = await asyncio.to_thread(self._servers.lookups(shard.number).custody)
+        if found is not None and found.owner == ours.instance and found.process not in ("", ours.process):
+            await self.crash(
+                ConfigError(
+                    f"another worker with --instance {ours.instance} has taken {shard.name}, and they would take it "
+                    "from each other for ever: give each worker a name of its own"
+                )
+            )
 
     # -- a refused shard ------------------------------------------------------------------------------------------
 
@@ -322,7 +337,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     def _report_owner(self, number: int) -> float:
         """Reports that we hold the shard; returns when it was held first, in seconds since 1970."""
         with suppress(StreamerError):
-            return self._servers.lookups(number).report_owner(self._settings.name)
+            return self._servers.lookups(number).report_owner(self._settings.name, self._settings.process)
         return time()
 
     def _report_refusal(self, number: int, failure: StreamerError | None) -> None:

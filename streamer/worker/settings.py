@@ -6,7 +6,8 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from secrets import token_hex
 
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
@@ -44,6 +45,7 @@ class WorkerSettings:
     web: Address | None = None  # where it answers browsers and probes
     log_format: str = TEXT
     name: str = ""  # in Kafka, Redis and `status`; by default its instance, or its host and process
+    process: str = field(default_factory=partial(token_hex, 8))  # this run of it, and no other under its name
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the servers are not named as they should be."""

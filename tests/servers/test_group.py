@@ -126,6 +126,16 @@ def test_a_client_that_will_never_read_again_is_an_error_and_no_silence(
     asyncio.run(break_connections())
 
 
+def test_of_two_workers_of_one_name_one_says_so_and_ends(world: WorkedTable) -> None:
+    """They took all shards from each other every few seconds, and nobody said why."""
+    namesakes = [world.start(more=["--instance", "a"]) for _ in range(2)]
+    wait_until(lambda: any(one.process.poll() is not None for one in namesakes), 60.0 * PATIENCE, world.logs)
+    (code, log), *_ = [(one.process.poll(), one.log.read_text()) for one in namesakes if one.process.poll() is not None]
+    assert (code, "another worker with --instance a has taken shard" in log) == (2, True)
+    world.write(200)
+    world.wait_until_published()  # by the other one
+
+
 def test_a_worker_whose_group_has_a_stranger_says_so_and_ends(world: WorkedTable) -> None:
     stranger = Consumer(
         {

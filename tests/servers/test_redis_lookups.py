@@ -47,8 +47,8 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
     assert refusal is not None
     assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
     store.commit(fence, 1, commit_number(2))  # a refusal shuts no one out
-    store.report_owner("bob:2")
-    assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
+    store.report_owner("bob:2", "its second run")
+    assert store.custody() == Ownership("bob:2", store.custody().taken_at, committed_at, process="its second run")
 
 
 def test_what_the_owner_measured_stands_there_until_another_worker_takes_the_shard_over(store: RedisLookups) -> None:

@@ -1,9 +1,9 @@
 """Questions of an operator to Redis that load no shard, and facts that workers leave there to be read.
 
-Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, what the owner measured, and why the
-shard was refused). The fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild
-by the clock counts from first_taken_at. Commands that load shards have their claims and marks in it, too, as
-`store.base` says.
+Workers leave it in `{table:shard}:custody` (hash: owner, process, taken_at, first_taken_at, what the owner measured,
+and why the shard was refused). The fence alone says who holds a shard. If a shard was never rebuilt, the time to its
+first rebuild by the clock counts from first_taken_at. Commands that load shards have their claims and marks in it, too,
+as `store.base` says.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class Ownership:
     refusal: Refusal | None = None
     beginning: bool = False  # the table may have its rows in some shards, and not in all
     measured: Measured = field(default_factory=Measured)  # by the owner
+    process: str = ""  # which run of the owner it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +128,17 @@ class RedisLookups(RedisStore):
             pipeline.hlen(self._records).hlen(self._groups).hlen(self._similarity).llen(self._outbox)
             return Sizes(*pipeline.execute())
 
-    def report_owner(self, owner: str) -> int:
+    def report_owner(self, owner: str, process: str = "") -> int:
         """Notes who has taken the shard over just now; removes a refusal, and what the former owner measured.
 
-        Returns when the shard was first taken over, in seconds since 1970.
+        process: this run of the owner, whose name may be another's, too. Returns when the shard was first taken over,
+        in seconds since 1970.
         """
         with self._answers():
             taken_at = self._seconds_now()
             pipeline = self._client.pipeline(transaction=True)
             pipeline.hdel(self._custody, *REFUSED_FIELDS, MEASURED)
-            pipeline.hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
+            pipeline.hset(self._custody, mapping={"owner": owner, "process": process, "taken_at": taken_at})
             pipeline.hsetnx(self._custody, "first_taken_at", taken_at).hget(self._custody, "first_taken_at")
             return int(pipeline.execute()[-1])
 
@@ -176,7 +178,8 @@ class RedisLookups(RedisStore):
         refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
         taken_at, beginning = _seconds(told.get("taken_at")), BEGINNING in told
         owner, measured = told.get("owner", ""), _measured(told.get(MEASURED, "{}"))
-        return Ownership(owner, taken_at, _seconds(committed_at), refusal, beginning, measured)
+        process = told.get("process", "")
+        return Ownership(owner, taken_at, _seconds(committed_at), refusal, beginning, measured, process)
 
     def _seconds_now(self) -> int:
         clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"

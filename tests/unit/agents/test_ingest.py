@@ -329,7 +329,7 @@ class Redis:
 
         return SimpleNamespace(
             check_begun=check_begun,
-            report_owner=lambda _owner: float(bool(self.said.pop(number, ""))),
+            report_owner=lambda _owner, _process: float(bool(self.said.pop(number, ""))),
             report_measured=lambda measured: self.measured.update({number: measured}),
             report_refusal=lambda _owner, reason: self.said.update({number: reason}),
             meta=lambda: None,
