@@ -23,7 +23,7 @@ demo: $(if $(REAL),venv,.venv/.demo)  ## Shows the whole way in a minute, withou
 quick: venv  ## The tests of two minutes: neither servers nor what is slow
 	$(BIN)/pytest -n 3 -m "not servers and not slow and not night"
 
-test: venv  ## The gate, a quarter of an hour on two cores: all that needs no servers, and every command and fault on real ones once
+test: venv  ## The gate, 13 minutes on two cores: all that needs no servers, and every command and fault on real ones once
 	$(BIN)/pytest -m "not night" -n 3 --durations=20
 
 night: .venv/cosmic-ray  ## What the gate leaves out: all servers, pages, wheel, benchmarks, drills, new examples, mutants

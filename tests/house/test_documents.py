@@ -270,7 +270,7 @@ def test_messy_columns_are_columns_of_a_table(tmp_path: Path) -> None:
     assert {text.written for text in table.source_texts} == {None, "1,234.5", "digits"}
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(BLOCKS_SECONDS_MAX + 60)
 def test_disguised_columns_are_published_as_the_page_says(tmp_path: Path) -> None:
     page = "docs/how-to/pseudonyms.md"

@@ -20,7 +20,7 @@ from worlds.checkout import ROOT
 
 DURATIONS = ROOT / ".durations.json"
 WRITTEN = ROOT / "tests/durations.json"
-SLOW_SECONDS = 0.15
+SLOW_SECONDS = 0.1
 PARTS = ("quick", "gate", "night")
 SERVERS = "tests/servers/"
 ALONE = SERVERS + "pipeline/"

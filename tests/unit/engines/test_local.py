@@ -190,6 +190,7 @@ def test_a_table_is_the_same_without_a_seed(world: Path, published: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("calls_here")
+@pytest.mark.night
 def test_boxes_that_are_kept_apart_are_measured_as_by_one_run_and_only_their_numbers_differ_without_a_seed(
     world: Path, tmp_path: Path
 ) -> None:
