@@ -211,6 +211,8 @@ class InputReader:
             await self.consumer.getmany(TopicPartition(self._topic, NOWHERE), timeout_ms=0)
         except KafkaError as error:
             raise failure_of(f"joining the consumer group {self._settings.app_id}", error, self._topic) from None
+        except Exception as error:  # what has just ended one of its tasks
+            raise unexpected("the client that reads the input", error) from None
 
     async def stop(self) -> None:
         """Leaves the consumer group."""
