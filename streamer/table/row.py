@@ -6,12 +6,15 @@ every message, are structs: one is built eight times as fast as a frozen datacla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from streamer.table.arrays import Bools, Ints
+
+T = TypeVar("T")
 
 Values = tuple[bytes, ...]
 """The published values of a row that are not quasi-identifiers: one canonical JSON text per kept column."""
@@ -39,6 +42,38 @@ class Row(Unshown, frozen=True):
     exact: tuple[str, ...] = ()  # the texts of decimals without a step, by attribute
     individual: str | None = None  # whom k counts, if the table declares individuals
     nulls: tuple[int, ...] = ()  # ascending numbers of the null attributes; their codes are what a null counts as
+
+
+@dataclass(slots=True)
+class Patch:
+    """New cells for rows, by their numbers in a row; nulls: those of the codes that are null then."""
+
+    codes: dict[int, int] = field(default_factory=dict, repr=False)
+    exact: dict[int, str] = field(default_factory=dict, repr=False)
+    values: dict[int, bytes] = field(default_factory=dict, repr=False)
+    nulls: set[int] = field(default_factory=set, repr=False)
+
+    def copy(self) -> Patch:
+        return Patch(self.codes.copy(), self.exact.copy(), self.values.copy(), self.nulls.copy())
+
+    def on(self, row: Row) -> Row:
+        """The row with these cells."""
+        nulls = row.nulls
+        if nulls or self.nulls:
+            nulls = tuple(sorted({*nulls} - self.codes.keys() | self.nulls))
+        codes, values, exact = (
+            _with(row.codes, self.codes), _with(row.values, self.values), _with(row.exact, self.exact)
+        )  # fmt: skip
+        return Row(codes, values, exact, row.individual, nulls)
+
+
+def _with(cells: tuple[T, ...], new: Mapping[int, T]) -> tuple[T, ...]:
+    if not new:
+        return cells
+    changed = list(cells)
+    for i, cell in new.items():
+        changed[i] = cell
+    return tuple(changed)
 
 
 class RowsView(Protocol):

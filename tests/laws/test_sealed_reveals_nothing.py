@@ -170,11 +170,12 @@ def test_a_thousand_swaps_change_no_byte(name: str) -> None:
         assert log_of(TABLES[name], one) == log_of(TABLES[name], other)
 
 
+@pytest.mark.parametrize("n", [4, pytest.param(8, marks=pytest.mark.night)])
 @pytest.mark.parametrize("name", ["flush all", "k = 3, half left", "people with several rows"])
-def test_swapped_values_change_no_byte_where_cohorts_are_formed_by_the_default_algorithm(name: str) -> None:
+def test_swapped_values_change_no_byte_where_cohorts_are_formed_by_the_default_algorithm(name: str, n: int) -> None:
     table = TABLES[name]
     form = cohort_formation(table)
-    for one, other in swaps(table, 4, name, form):
+    for one, other in swaps(table, n, name, form):
         assert log_of(table, one, form=form) == log_of(table, other, form=form)
 
 

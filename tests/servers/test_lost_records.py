@@ -81,17 +81,18 @@ def problems(world: WorkedTable) -> str:
 
 @pytest.mark.gate("a log that lost its end")
 @pytest.mark.parametrize(
-    "share",
+    ("share", "rounds"),
     [
-        pytest.param(0.5, id="half of it"),
-        pytest.param(0.99, id="a marker of a transaction", marks=pytest.mark.night),  # found and mended the same way
+        pytest.param(0.5, 2, id="half of it"),
+        pytest.param(0.5, 4, id="half of more", marks=pytest.mark.night),
+        pytest.param(0.99, 4, id="a marker of a transaction", marks=pytest.mark.night),  # found and mended the same way
     ],
 )
 def test_a_published_log_that_lost_its_end_is_told_and_gets_the_whole_table(
-    world: WorkedTable, servers: Servers, logs: Path, share: float
+    world: WorkedTable, servers: Servers, logs: Path, share: float, rounds: int
 ) -> None:
     """Before: differences went on top of what was gone, readers saw groups of one row, and status was green."""
-    for _ in range(2):
+    for _ in range(rounds):
         world.serve(200) if not world.workers else world.write(200)
         world.wait_until_published()
     world.stop()

@@ -201,6 +201,7 @@ def test_health_stays_green_while_a_transaction_is_open_and_is_red_while_a_shard
     assert not browser.says("shard 1")
     writer.commit_transaction(30)
     del writer
+    wait_until(lambda: world.reached()[1] > 0, 40, world.logs)  # by this table.yaml
 
     worker.terminate()
     world.edit_yaml("k: 3", "k: 4")

@@ -54,7 +54,7 @@ from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints, Records
 from streamer.table.codes import other_spellings_of_key
 from streamer.table.published.schemas import values_bytes_max
-from streamer.table.row import Row, Values
+from streamer.table.row import Patch, Row, Values
 from streamer.table.schema import LOSSY_JOIN, Table
 
 
@@ -375,13 +375,8 @@ class Engine:
             raise EventRefused(
                 "individual-changed", "a modify may not change the individual: delete the row and insert it again"
             )
-        codes = list(row.codes)
-        for j, code in change.codes.items():
-            codes[j] = code
-        exact = tuple(change.exact.get(j, text) for j, text in zip(self.table.stepless, row.exact, strict=True))
-        values = tuple(change.values.get(i, value) for i, value in enumerate(row.values))
-        nulls = (*(j for j in row.nulls if j not in change.codes), *change.nulls)
-        changed = Row(tuple(codes), values, exact, row.individual, tuple(sorted(nulls)))
+        exact = {self.table.stepless.index(j): text for j, text in change.exact.items()}
+        changed = Patch(dict(change.codes), exact, dict(change.values), {*change.nulls}).on(row)
         self._check_size(changed.values)
         self._rewrite([(index, row, changed)])
 

@@ -52,7 +52,7 @@ from streamer.table.codes import (
 )
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.row import Row, RowsView, Values
+from streamer.table.row import Patch, Row, RowsView, Values
 from streamer.table.schema import Table
 
 
@@ -158,38 +158,6 @@ class RowsOnce:
     @cached_property
     def nulls(self) -> Bools:
         return self._rows.nulls
-
-
-@dataclass(slots=True)
-class Patch:
-    """New cells for rows, by their numbers in a row; nulls: those of the codes that are null then."""
-
-    codes: dict[int, int] = field(default_factory=dict, repr=False)
-    exact: dict[int, str] = field(default_factory=dict, repr=False)
-    values: dict[int, bytes] = field(default_factory=dict, repr=False)
-    nulls: set[int] = field(default_factory=set, repr=False)
-
-    def copy(self) -> Patch:
-        return Patch(self.codes.copy(), self.exact.copy(), self.values.copy(), self.nulls.copy())
-
-    def on(self, row: Row) -> Row:
-        """The row with these cells."""
-        nulls = row.nulls
-        if nulls or self.nulls:
-            nulls = tuple(sorted({*nulls} - self.codes.keys() | self.nulls))
-        codes, values, exact = (
-            _with(row.codes, self.codes), _with(row.values, self.values), _with(row.exact, self.exact)
-        )  # fmt: skip
-        return Row(codes, values, exact, row.individual, nulls)
-
-
-def _with(cells: tuple[T, ...], new: Mapping[int, T]) -> tuple[T, ...]:
-    if not new:
-        return cells
-    changed = list(cells)
-    for i, cell in new.items():
-        changed[i] = cell
-    return tuple(changed)
 
 
 class CodedCell(NamedTuple):

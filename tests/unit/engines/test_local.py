@@ -421,6 +421,7 @@ def test_a_folder_without_rows_is_refused(world: Path, tmp_path: Path) -> None:
     ("algorithm", "stages"),
     [
         ("ordered", ("write",)),
+        pytest.param("ordered", ("fragments", "write"), marks=pytest.mark.night),
         pytest.param("ordered", ("route", "fragments", "vectors-2-mend", "write"), marks=pytest.mark.night),
         pytest.param("ola", ("search", "fragments"), marks=pytest.mark.night),
     ],

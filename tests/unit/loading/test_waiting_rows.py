@@ -183,7 +183,10 @@ def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) 
     assert not (tmp_path / "spill").exists()
 
 
-def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("more", "few"), [(16_000, 3_000), pytest.param(40_000, 4_000, marks=pytest.mark.night)])
+def test_memory_holds_a_part_of_the_file_and_not_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, few: int
+) -> None:
     monkeypatch.setattr(waiting_rows, "PART_ROWS", 1_000)
     monkeypatch.setattr(waiting_rows, "SPILL_IN_MEMORY_BYTES", 10)
 
@@ -197,7 +200,7 @@ def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monke
         return most
 
     peak(1_000)
-    assert peak(16_000) < 2 * peak(3_000)
+    assert peak(more) < 2 * peak(few)
 
 
 def test_rows_that_seem_to_be_no_data_are_counted_over_the_parts(tmp_path: Path) -> None:

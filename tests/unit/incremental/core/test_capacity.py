@@ -199,15 +199,18 @@ def test_rows_individuals_and_values_get_capacity(tight: Shard) -> None:
     assert (len(s.work.last_seen), len(s.values.value), len(s.values.text)) == (11, 12, 130)
 
 
+@pytest.mark.parametrize("n_changes", [10_000, pytest.param(20_000, marks=pytest.mark.night)])
 @pytest.mark.parametrize("individual", [None, "ssn"])
-def test_under_a_steady_load_nothing_keeps_growing(individual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_a_steady_load_nothing_keeps_growing(
+    individual: str | None, n_changes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every value is new, every other row a new individual; what is used stays within what 100 rows need."""
     monkeypatch.setattr(constraints, "SPARE_VALUES", 50)
     monkeypatch.setattr(layout, "FIRST_CAPACITY", 8)
     small, random, there = table(AGE, CITY, k=3, individual=individual), Random(5), list[str]()
     engine = Engine(small)
     sizes = list[list[int]]()
-    for i in range(10_000):
+    for i in range(n_changes):
         row = Row((random.randrange(23), random.randrange(6)), (b'"%d"' % i,), (), individual and f"p{i // 2}")
         if len(there) < 100 or (len(there) < 110 and random.random() < 0.4):
             there.append(f"k{i}")

@@ -85,12 +85,14 @@ def question(world: ShardBoxes, random: np.random.Generator) -> None:
     assert world.listed(number) == found[:LENGTH]
 
 
-def test_a_thousand_equal_boxes_cost_a_search_for_neighbours_no_more_than_a_few(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("n_equal", "n_groups"), [(1_000, 1_000), pytest.param(2_000, 3_000, marks=pytest.mark.night)])
+def test_thousands_of_equal_boxes_cost_a_search_for_neighbours_no_more_than_a_few(
+    monkeypatch: pytest.MonkeyPatch, n_equal: int, n_groups: int
 ) -> None:
     """Of equal ones those are taken that win ties, and nodes without one of these are not visited."""
-    world, visited, scored = ShardBoxes(SPACES["numbers"], n_groups=1_000), set[int](), search.widths_added_by_children
-    for number in range(1, 1_001):
+    world = ShardBoxes(SPACES["numbers"], n_groups=n_groups)
+    visited, scored = set[int](), search.widths_added_by_children
+    for number in range(1, n_equal + 1):
         world.put(number, [3, 3], [4, 4], 2)
 
     def counted(s: Shard, node: int) -> None:
@@ -98,20 +100,21 @@ def test_a_thousand_equal_boxes_cost_a_search_for_neighbours_no_more_than_a_few(
         scored(s, node)
 
     monkeypatch.setattr(search, "widths_added_by_children", counted)
-    assert world.neighbours(1_000, 3) == [1, 2, 3]
+    assert world.neighbours(n_equal, 3) == [1, 2, 3]
     assert len(visited) < 20
 
 
-def test_wide_domains_and_large_hierarchies_are_searched_exactly() -> None:
+@pytest.mark.parametrize("n", [150, pytest.param(300, marks=pytest.mark.night)])
+def test_wide_domains_and_large_hierarchies_are_searched_exactly(n: int) -> None:
     leaves = Hierarchy.from_rows([(f"{i}", f"t{i // 4}", f"u{i // 20}", f"v{i // 300}", "*") for i in range(1500)])
     space = Space([tree_axis(leaves, 200.0), number_axis(1, 10_000), number_axis(1, 4)])
     world, random = ShardBoxes(space), np.random.default_rng(4)
-    for number in range(1, 151):
+    for number in range(1, n + 1):
         world.put(number, *some_box(world, random), int(random.integers(1, 4)))
-    for _ in range(15):
+    for _ in range(n // 10):
         cells = random_cells(random, space).tolist()
         assert world.locate(cells) == world.twin.locate(cells)
-    for number in range(1, 151, 10):
+    for number in range(1, n + 1, 10):
         nearest = world.twin.nearest(number)
         assert nearest is not None
         assert world.nearest(number) == nearest[0]

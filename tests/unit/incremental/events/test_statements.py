@@ -28,7 +28,6 @@ from streamer.incremental.events.statements import (
     Comparator,
     JsonColumn,
     NullTest,
-    Patch,
     RowsOnce,
     Type,
     Value,
@@ -47,7 +46,7 @@ from streamer.incremental.events.statements import (
 from streamer.incremental.events.statements import is_number as statements_is_number
 from streamer.table.codes import CLOCKS, CategoricalAttribute, KeptColumn, NumericAttribute, SourceText
 from streamer.table.encode import Encoder
-from streamer.table.row import Row, RowsView
+from streamer.table.row import Patch, Row, RowsView
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS, RowsAsColumns, table
 
 # The values of statements: exact numbers, and of which type each is.
