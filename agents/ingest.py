@@ -7,8 +7,8 @@ The rules of this file
   again, which finds whether the input expired or was recreated: nothing is skipped silently.
 * The callbacks of an assignment return at once, as heartbeats wait for them. Take-overs run in the shards' threads.
 * In every rebalance Kafka takes all partitions from all workers, and gives most of them back. So a shard rests, with
-  its table, until the new assignment says whose it is. If it is ours again, and nobody has taken it over meanwhile, it
-  goes on and loads nothing.
+  its table, until the new assignment says whose it is; a take-over that has shut the others out goes on meanwhile. If
+  it is ours again, and nobody has taken it over meanwhile, it goes on and loads nothing again.
 * A shard that another worker has taken (`Fenced`) is dropped. If Kafka still assigns it to us after a while, the
   process ends: only after a new start does Kafka assign it again.
 * A worker that is short of memory or threads ends: what it drops would not come back to it, and it would fail again.
@@ -188,16 +188,20 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._tasks[shard] = self.add_future(self._run_tenure(topic_partition, shard))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Has shards rest until the next assignment. A step gets a moment to end: else the next owner resolves it."""
+        """Has shards rest until the next assignment.
+
+        A step gets a moment to end: else the next owner resolves it. A take-over goes on, and nobody waits for it.
+        """
         self.joined = False
         held = {place: self._held[place] for place in revoked if place in self._held}
+        steps = [place for place, shard in held.items() if shard.is_in(TenureState.SERVING)]
         for shard in held.values():
-            shard.tell(Withdrawn(shard.has_table, monotonic()))
+            shard.tell(Withdrawn(shard.is_ours, monotonic()))
         resting = [place for place, shard in held.items() if shard.is_in(TenureState.RESTING)]
         for topic_partition in resting:
             self.reader.leave(topic_partition)
         await self._ended(self._give_up([place for place in held if place not in resting]))
-        waits = [asyncio.ensure_future(held[place].rests.wait()) for place in resting]
+        waits = [asyncio.ensure_future(held[place].rests.wait()) for place in steps if place in resting]
         if waits:
             _, late = await asyncio.wait(waits, timeout=self._patience.end_of_step)
             for wait in late:

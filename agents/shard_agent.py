@@ -43,7 +43,7 @@ from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.preflight import Consistency
-from streamer.incremental.shard.states import Holding, Phase
+from streamer.incremental.shard.states import OURS, Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import CHANGES
@@ -147,9 +147,9 @@ class HeldShard:
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
 
     @property
-    def has_table(self) -> bool:
-        """True if its table is loaded and served."""
-        return self._machine.phase is Phase.SERVING
+    def is_ours(self) -> bool:
+        """True if the others are shut out of its store: its table is served, or being loaded."""
+        return self._machine.phase in OURS
 
     # -- its tenure -----------------------------------------------------------------------------------------------
 
@@ -378,7 +378,7 @@ class HeldShard:
     async def go_on_after_rest(self) -> None:
         """Goes on with the table as it is, if nobody else has had the shard. Raises StreamerError; Fenced if so."""
         self._raise_failure()
-        if self._machine.phase is not Phase.SERVING:
+        if not self.is_ours:
             raise Conflict(f"{self.name}: its table was dropped while it rested")
         self._input.forget_answer()
         await self.thread.run(partial(self._look_around, certain=True), STEP_SECONDS_MAX)

@@ -78,9 +78,10 @@ Around that machine, a worker knows what each of its shards is there (`streamer/
 to its loss.
 
 A rebalance takes all shards from all workers, and gives most of them back. A shard that is taken away rests with its
-table, and nothing is read. If it comes back and nobody else had it, it goes on and loads nothing. If another worker had
-it meanwhile, it is loaded. If it goes to another worker, or fails while it rests, it is lost here, and its table is
-dropped. Only a shard that is served rests: every other one begins anew where it is assigned next.
+table, and nothing is read; one that is being loaded is loaded on, if the other workers are shut out already. If it
+comes back and nobody else had it, it goes on and loads nothing again. If another worker had it meanwhile, it is loaded.
+If it goes to another worker, or fails while it rests, it is lost here, and its table is dropped. A shard that waits, or
+is refused, does not rest: it begins anew where it is assigned next.
 
 After an error a shard is taken over again. If a server did not answer, that is after {first} s, and twice as long each
 time, up to {last:.0f} s. If no retry repairs the error, the shard is taken over once more, and refused if the error

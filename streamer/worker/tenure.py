@@ -38,9 +38,9 @@ class TenureState(Enum):
     """The states of a shard at a worker."""
 
     ASSIGNED = "Assigned"  # it is taken over after `wait` seconds
-    TAKING_OVER = "Taking over"  # loaded; if its table was `kept`: asked whether another worker has had it
+    TAKING_OVER = "Taking over"  # loaded; if its table is `kept`: asked whether another worker has had it
     SERVING = "Serving"  # its input is read
-    RESTING = "Resting"  # a rebalance has taken it away: its table is kept until the next assignment
+    RESTING = "Resting"  # a rebalance has taken it away: its table is kept, or loaded on, until the next assignment
     DOUBTED = "Doubted"  # an error that no retry repairs: it is taken over once more after `wait` seconds
     REFUSED = "Refused"  # the error came again: tried again after a change, or after `wait` seconds
     LOST = "Lost"  # it is not ours: its table is dropped, and a new assignment begins a new tenure
@@ -69,9 +69,9 @@ class ShardAssigned(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """A rebalance begins, which takes all shards from all workers. has_table: the table is loaded and served."""
+    """A rebalance begins, which takes all shards from all workers. is_ours: the others are shut out of its store."""
 
-    has_table: bool
+    is_ours: bool
     at: float
 
 
@@ -127,7 +127,7 @@ class Tenure:
     refused: str = ""  # why it was refused; "" once it is served
     lost: str = ""  # Lost: why
     at: float = 0.0  # when it was taken over last; Lost: when that was found
-    kept: bool = False  # Resting, Taking over: its table is as it was served
+    kept: bool = False  # Resting, Taking over: its table is as we last had it, or is being loaded since
     is_owner: bool = False  # Redis knows us as its owner; not after every error anew
     since: float = 0.0  # when it was taken over first, in seconds since 1970
     is_said: bool = False  # Redis has been told of an outage
@@ -150,10 +150,11 @@ def _lost(tenure: Tenure, why: str, at: float) -> Tenure:
 
 
 def _withdraw(tenure: Tenure, event: Withdrawn) -> Tenure:
-    """Only a table that is served is worth keeping."""
-    if event.has_table and (tenure.state is TenureState.SERVING or tenure.kept):
-        return replace(tenure, state=TenureState.RESTING, kept=True)
-    return _lost(tenure, "given back", event.at)
+    """A take-over goes on once nobody is left whom it would shut out: else a group that is never still starves it."""
+    if tenure.state in WAITING or not event.is_ours:
+        return _lost(tenure, "given back", event.at)
+    was_served = tenure.kept or tenure.state is TenureState.SERVING
+    return replace(tenure, state=TenureState.RESTING, kept=True, at=tenure.at if was_served else event.at)
 
 
 def _return(tenure: Tenure, _event: ShardAssigned) -> Tenure:
@@ -222,7 +223,7 @@ TABLE: Mapping[tuple[TenureState, type[Event]], TenureStep] = {
 def after(tenure: Tenure, event: Event) -> Tenure:
     """The tenure after an event. Raises KeyError for an event that its state does not know.
 
-    >>> after(Tenure(), Due()).state, after(Tenure(TenureState.SERVING), Withdrawn(has_table=True, at=9.0)).state
+    >>> after(Tenure(), Due()).state, after(Tenure(TenureState.SERVING), Withdrawn(is_ours=True, at=9.0)).state
     (<TenureState.TAKING_OVER: 'Taking over'>, <TenureState.RESTING: 'Resting'>)
     """
     return TABLE[tenure.state, type(event)].how(tenure, event)

@@ -148,7 +148,7 @@ class Worker(Driven):
         self.input.ask()
         job = self.drive(Messages(messages, through)).job
         if job is not None:
-            self.release(_alike(job.rows, self.table.k), self._world.records_max)
+            self.release(alike(job.rows, self.table.k), self._world.records_max)
         self.hear()
         if self._world.clock is not None:
             self._world.now += self._world.clock.choice([0, 0, 20, 90])
@@ -188,7 +188,7 @@ class Worker(Driven):
 
     def release_held(self, why: str) -> None:
         """Publishes what is held back of a snapshot; why: it is over, if no message said so."""
-        self.release(_alike(self.held_rows(why), self.table.k), self._world.records_max)
+        self.release(alike(self.held_rows(why), self.table.k), self._world.records_max)
 
     def go_on_between(self, chance: Random) -> None:
         """What a worker does between two batches: it hears requests, says the time, and brings what a job came to."""
@@ -239,7 +239,7 @@ class Worker(Driven):
                 self._rebuilding = running.ended(CANCELLED)
 
 
-def _alike(rows: EncodedRows, k: int) -> list[Ints]:
+def alike(rows: EncodedRows, k: int) -> list[Ints]:
     """Rows in QI groups of k, as they follow one another by their codes: in place of an algorithm, which takes long."""
     n_groups = len(rows.codes) // k
     order = np.array(sorted(range(len(rows.codes)), key=lambda i: tuple(rows.codes[i])), dtype=np.int64)

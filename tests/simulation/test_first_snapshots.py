@@ -12,6 +12,7 @@ import pytest
 
 from simulation.simulator import Fault, World
 from simulation.story import IN_SIXTHS, PEOPLE, fold, published_table, sixth_of
+from simulation.worker_group import WorkerGroup
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
@@ -22,6 +23,7 @@ from streamer.incremental.store.base import CHANGE, OPERATOR
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS
 from streamer.table.schema import Repair, Table
+from streamer.worker.tenure import Due
 from worlds.published_groups import FORMS
 from worlds.small_tables import as_of_version
 
@@ -141,6 +143,30 @@ def test_one_fault_at_every_numbered_step(fault: Fault, records_max: int, sixth:
         world.records_max = records_max
         world.run(batch=5)
         assert_whole(world)
+
+
+@IN_SIXTHS
+@pytest.mark.parametrize("stays", [1.0, 0.0], ids=["stays", "moves"])
+def test_a_rebalance_at_every_numbered_step(stays: float, sixth: int) -> None:
+    """What was gathered, and a release that is under way, rest with their shard."""
+    for step in sixth_of(1_000, sixth, None):
+        world = World(PEOPLE, MESSAGES, {})
+        world.records_max = 5
+        group = WorkerGroup([world], 2, random.Random(0))
+        group.begin_rebalance()
+        group.end_rebalance()
+
+        def happens(group: WorkerGroup = group) -> None:
+            group.begin_rebalance(stays)
+            group.end_rebalance()
+
+        world.happens = {step: happens}
+        group.run_until_read()
+        assert_whole(world)
+        loads = [to for _, kind, to in group.told if kind is Due]
+        assert stays < 1 or step < 10 or len(loads) == 1
+        if step >= world.steps:
+            break
 
 
 def test_without_a_word_of_its_end_a_snapshot_waits_until_somebody_ends_it() -> None:

@@ -10,7 +10,8 @@ import pytest
 from simulation.simulator import Fault, World
 from simulation.story import IN_SIXTHS, MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events, sixth_of
 from simulation.worker_group import WorkerGroup
-from streamer.worker.tenure import TABLE, TenureState
+from streamer.incremental.shard.states import Phase
+from streamer.worker.tenure import TABLE, Due, ShardFailed, TakenOver, TenureState
 
 SEEDS = range(80)
 SOME_SEEDS = *range(12), 43, 47, 63, 78
@@ -116,6 +117,46 @@ def test_whatever_happens_nothing_is_lost_or_doubled_and_every_shard_is_served_a
         assert sum(getattr(group, figure) for group in groups) > 0, figure
     told = {(state, kind) for group in groups for state, kind, _ in group.told}
     assert told == set(TABLE)  # no row is there in vain
+
+
+def test_a_take_over_ends_though_a_rebalance_interrupts_it_between_any_two_calls_once_it_is_alone() -> None:
+    """Before: it began anew, and a worker that came and went more often than one takes kept it from ending."""
+    world = World(PEOPLE, MESSAGES, {})
+    group = group_of(world)
+    group.run_until_read()
+    interrupted = list[int]()
+
+    def disturb() -> None:
+        at_work = group.at_work[-1]
+        if at_work.is_ours and at_work.worker.machine.phase is not Phase.SERVING:
+            interrupted.append(world.steps)
+            rebalance(1.0, is_over=True)(group)
+
+    world.happens = dict.fromkeys(range(world.steps, world.steps + 1_000), disturb)
+    begun = len(group.told)
+    for process in list(group.processes):
+        process.end()
+    group.end_rebalance()
+    group.run_until_read()
+    take_overs = [kind for _, kind, _ in group.told[begun:] if kind in (Due, ShardFailed, TakenOver)]
+    assert len(interrupted) > 1
+    assert take_overs == [Due, TakenOver]
+
+
+@IN_SIXTHS
+@pytest.mark.parametrize("what", ["is over at once, and it stays", "begins twice", "has it served elsewhere meanwhile"])
+def test_a_rebalance_at_every_numbered_step_of_a_replay(what: str, sixth: int) -> None:
+    """The store has lost commits that were published, and the input is read again."""
+    for step in sixth_of(1_000, sixth, None):
+        world = World(PEOPLE, FEW, {})
+        world.run_in_parts([4], lambda: 2)
+        world.lose_commits(world.snapshots[0])
+        group, began = group_of(world), world.steps
+        world.happens = {began + step: lambda group=group: REBALANCES[what](group)}  # type: ignore[misc]
+        group.run_until_read()
+        assert_nothing_lost_or_doubled(world, FEW)
+        if began + step >= world.steps:
+            break
 
 
 def test_a_shard_that_stays_lost_and_assigned_is_found_and_served_again() -> None:

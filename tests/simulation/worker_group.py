@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from random import Random
 
-from simulation.simulator import Died, World
+from simulation.simulator import Died, World, alike
 from streamer.errors import Conflict, Fenced, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.ready import Failed, Messages, Revoked, Tick
-from streamer.incremental.shard.states import Phase
+from streamer.incremental.shard.states import OURS, Phase
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryStore
 from streamer.worker.tenure import (
@@ -59,8 +59,8 @@ class ShardAtWorker:
         return self.tenure
 
     @property
-    def has_table(self) -> bool:
-        return self.worker.machine.phase is Phase.SERVING
+    def is_ours(self) -> bool:
+        return self.worker.machine.phase in OURS
 
     @property
     def has_read_all(self) -> bool:
@@ -106,7 +106,7 @@ class ShardAtWorker:
             self.tell(Due())
 
     def _go_on_after_rest(self) -> None:
-        if not self.has_table:
+        if not self.is_ours:
             raise Conflict("its table was dropped while it rested")
         try:
             self.worker.servers.store.check_fence(self.worker.machine.fence)
@@ -125,7 +125,9 @@ class ShardAtWorker:
         if messages or through > self.worker.meta.next:
             self.reads_from = through
             self.worker.input.ask()
-            self.worker.drive(Messages(messages, through))
+            job = self.worker.drive(Messages(messages, through)).job
+            if job is not None:
+                self.worker.release(alike(job.rows, self.world.table.k), self.world.records_max)
         if self.tenure is tenure:
             self.tell(Served(self.group.now, not messages))
             self.worker.drive(Tick(0.0, self.group.now))
@@ -159,7 +161,7 @@ class WorkerProcess:
     def revoked(self) -> None:
         self.joined = False
         for shard in self.held.values():
-            shard.tell(Withdrawn(shard.has_table, self.group.now))
+            shard.tell(Withdrawn(shard.is_ours, self.group.now))
             shard.reads_from = None
         self.give_up([number for number, one in self.held.items() if one.tenure.state is not TenureState.RESTING])
 

@@ -339,16 +339,23 @@ class Redis:
 
 
 class HeldStore(MemoryStore):
-    """A store that finishes no commit while `held` is set."""
+    """A store that finishes no commit and no load while `held` is set."""
 
     held: threading.Event | None = None
     holds = False
 
     def commit(self, *given: Any, **named: Any) -> Any:
+        self._hold()
+        return super().commit(*given, **named)
+
+    def load(self) -> Any:
+        self._hold()
+        return super().load()
+
+    def _hold(self) -> None:
         if self.held is not None:
             self.holds = True
             self.held.wait(10)
-        return super().commit(*given, **named)
 
 
 class InMemory:
@@ -362,9 +369,11 @@ class InMemory:
         self.news: Any = NoNews()
         self.clock: Any = SimpleNamespace(now=time)
         self.stores: list[HeldStore] = []
+        self.held: threading.Event | None = None  # by which a store is held from its beginning on
 
     def store(self, number: int) -> MemoryStore:
         self.stores.append(HeldStore(self.memory, SETTINGS.table.name, number))
+        self.stores[-1].held = self.held
         return self.stores[-1]
 
     def store_to_read(self, number: int) -> MemoryStore:
@@ -549,6 +558,47 @@ async def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None
         await until(lambda: {place for call, place in client.calls[seen:] if call == "resume"} == {PLACE, OTHER})
         assert ingest.held == [first, other]
         assert redis.tries == [0, 1]
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+async def test_a_take_over_that_a_rebalance_interrupts_goes_on_and_is_the_only_one(ends_first: bool) -> None:
+    """Before: its table was dropped and loaded anew, for ever if rebalances came more often than a load takes."""
+    redis, ends = Redis(), threading.Event()
+    servers = InMemory(redis)
+    servers.held = ends
+    async with a_worker(redis, servers) as (ingest, client):
+        held = ingest.held
+        await until(lambda: all(store.holds for store in servers.stores))
+        for _ in range(3):
+            began = monotonic()
+            await ingest.on_partitions_revoked([PLACE, OTHER])
+            assert monotonic() - began < 0.04  # nobody waits for what may take minutes
+            assert {shard.tenure.state for shard in held} == {TenureState.RESTING}
+            if ends_first:
+                ends.set()
+                await until(lambda: not any(shard.thread.busy for shard in held))
+            ingest.on_partitions_assigned([PLACE, OTHER])
+        assert ends_first or all(shard.thread.busy for shard in held)
+        ends.set()
+        await until(lambda: {place for call, place in client.calls if call == "resume"} == {PLACE, OTHER})
+        assert ingest.held == held
+        assert redis.tries == [0, 1]
+
+
+async def test_a_take_over_that_another_worker_had_an_end_of_is_begun_again() -> None:
+    redis, ends = Redis(), threading.Event()
+    servers = InMemory(redis)
+    servers.held = ends
+    async with a_worker(redis, servers) as (ingest, _):
+        first, other = ingest.held
+        await until(lambda: all(store.holds for store in servers.stores))
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        servers.store_to_read(0).take_over()
+        ingest.on_partitions_assigned([PLACE, OTHER])
+        ends.set()
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        assert ingest.held[0] is not first
+        assert (ingest.held[1], redis.tries) == (other, [0, 1, 0])
 
 
 async def test_a_refused_shard_does_not_rest() -> None:

@@ -35,12 +35,12 @@ FENCED = ShardFailed(Failure.FENCED, "another worker has it", next=5, at=1.0)
 OUTAGE = ShardFailed(Failure.OUTAGE, "Redis does not answer", next=5, at=1.0)
 LASTING = ShardFailed(Failure.LASTING, "its secret is lost", next=5, at=1.0)
 TAKEN, ASSIGNED, DUE = TakenOver(at=1.0, since=1.0), ShardAssigned(), Due()
-WITHDRAWN, WITHOUT_TABLE = Withdrawn(has_table=True, at=1.0), Withdrawn(has_table=False, at=1.0)
+WITHDRAWN, NOT_OURS = Withdrawn(is_ours=True, at=1.0), Withdrawn(is_ours=False, at=1.0)
 SERVED, IDLE = Served(at=1.0, is_idle=False), Served(at=1.0, is_idle=True)
 GIVEN_AWAY = GivenAway("given back", at=1.0)
 EVENTS: Sequence[Event] = (
     *(FENCED, OUTAGE, LASTING, LASTING._replace(next=6), LASTING._replace(is_said=True)),
-    *(TAKEN, WITHDRAWN, WITHOUT_TABLE, ASSIGNED, DUE, SERVED, IDLE, GIVEN_AWAY),
+    *(TAKEN, WITHDRAWN, NOT_OURS, ASSIGNED, DUE, SERVED, IDLE, GIVEN_AWAY),
 )
 
 
@@ -121,26 +121,35 @@ def test_a_loss_has_its_reason_and_its_time_and_nothing_else_has_one(moves: list
 
 
 @given(histories())
-def test_a_table_is_kept_from_serving_until_the_next_take_over_or_error(moves: list[Move]) -> None:
+def test_a_table_is_kept_from_a_withdrawal_until_the_next_take_over_or_error(moves: list[Move]) -> None:
     for before, event, now in moves:
         if now.kept and not before.kept:
-            assert before.state is TenureState.SERVING
+            assert before.state in (TenureState.SERVING, TenureState.TAKING_OVER)
+            assert isinstance(event, Withdrawn | ShardAssigned)
         if now.kept:
             assert now.state in (TenureState.RESTING, TenureState.TAKING_OVER)
             assert not isinstance(event, Due | ShardFailed)
         assert now.kept or now.state is not TenureState.RESTING
 
 
-def test_a_rebalance_takes_a_table_away_only_from_who_has_none() -> None:
+def test_a_rebalance_takes_a_table_away_only_from_who_does_not_write_it_alone() -> None:
     serving = told(DUE, TAKEN)
     assert after(serving, WITHDRAWN).state is TenureState.RESTING
-    assert after(serving, WITHOUT_TABLE).state is TenureState.LOST
-    assert told(DUE, WITHDRAWN).state is TenureState.LOST
+    assert after(serving, NOT_OURS).state is TenureState.LOST
+    assert told(WITHDRAWN).state is told(DUE, NOT_OURS).state is TenureState.LOST
     again = told(WITHDRAWN, ASSIGNED, tenure=serving)
     assert again.kept
     assert told(WITHDRAWN, ASSIGNED, WITHDRAWN, tenure=again).state is TenureState.RESTING
-    assert told(WITHOUT_TABLE, tenure=again).lost
+    assert told(NOT_OURS, tenure=again).lost
     assert told(WITHDRAWN, WITHDRAWN, ASSIGNED, TAKEN, tenure=serving) == serving
+
+
+def test_a_take_over_goes_on_through_rebalances_and_the_shard_is_served_if_it_comes_back() -> None:
+    loading = told(DUE, WITHDRAWN._replace(at=7.0), WITHDRAWN._replace(at=8.0))
+    assert (loading.state, loading.is_owner) == (TenureState.RESTING, False)
+    served = told(ASSIGNED, TAKEN._replace(at=9.0), tenure=loading)
+    assert (served.state, served.at, served.is_owner) == (TenureState.SERVING, 7.0, True)
+    assert told(FENCED, tenure=loading).lost
 
 
 @pytest.mark.parametrize("failure", [FENCED, OUTAGE, LASTING], ids=lambda failure: failure.failure.value)
@@ -231,7 +240,7 @@ def test_an_owner_is_reported_once_per_assignment_and_once_more_after_a_refusal(
     refusals = sum(isinstance(event, ShardFailed) and now.state is TenureState.REFUSED for _, event, now in moves)
     assert reports <= 1 + refusals
     for _, event, now in moves:
-        assert now.is_owner or now.state not in (TenureState.SERVING, TenureState.RESTING)
+        assert now.is_owner or now.state is not TenureState.SERVING
         if isinstance(event, ShardFailed) and event.failure is not Failure.LASTING and not now.lost:
             assert now.state is TenureState.ASSIGNED
 
