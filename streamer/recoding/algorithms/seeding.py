@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.distributions import whole_rows
-from streamer.kernels.sorting import heap_for, pop, push
+from streamer.kernels.sorting import Heap, heap_for, pop, push
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
@@ -88,6 +88,7 @@ class _Merging(NamedTuple):
     waits: Bools  # (g,) whose turn is still to come
     into: Ints  # (g,) the slot that each joined, or itself
     n: Ints  # (2,) slots with rows, and searches in vain in a row
+    turns: Heap  # of the slots that wait, and of some that no longer do
 
 
 @inlined
@@ -237,19 +238,19 @@ def _merging(task: Task, qi_group: Ints, n_slots: int, rank: Floats) -> _Merging
     for bundle in range(qi_group.shape[0]):
         first_rank[qi_group[bundle]] = min(first_rank[qi_group[bundle]], rank[bundle])
         waits[qi_group[bundle]] = True
-    return _Merging(groups, counts, first_rank, waits, np.arange(n_slots), np.array([n_slots, 0]))
+    turns = heap_for(n_slots)
+    for slot in range(n_slots):
+        if waits[slot]:
+            push(turns, first_rank[slot], groups.rows[slot], slot)
+    return _Merging(groups, counts, first_rank, waits, np.arange(n_slots), np.array([n_slots, 0]), turns)
 
 
 @compiled
 def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool:
     """Merges slots, turn after turn, until all hold or many slots are empty; True if turns are left to take."""
-    groups, counts, rank, waits, into, n = merging
+    groups, counts, rank, waits, into, n, waiting = merging
     n_slots, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
     codes, others, search = np.empty((2, size), np.int64), np.empty((2, size), np.int64), search_for()
-    waiting = heap_for(n_slots)
-    for slot in range(n_slots):
-        if waits[slot]:
-            push(waiting, rank[slot], groups.rows[slot], slot)
     while waiting.n[0] > 0 and n[0] > n_slots * FULL and turns > 0:
         rows, slot = pop(waiting)
         if groups.rows[slot] != rows or not waits[slot]:
