@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.errors import ConfigError, UsageError
-from streamer.privacy.distributions import laws_of
+from streamer.privacy.distributions import AtMostDistance
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import ALGORITHMS, algorithm_named, run, run_on_vectors
 from streamer.recoding.algorithms.contract import LIMITED, STAYING, SUPPRESSED, Options, Recoding, check
@@ -36,7 +36,7 @@ from streamer.recoding.fragments.rows import Texts, cells_of_rows, individual_co
 from streamer.recoding.metrics.utility import rank_terms
 from streamer.table.arrays import Counted, Ints, counted, numbers_of, row_numbers
 from streamer.table.arrow_table import require
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import Microdata, codes_in_reference
 from streamer.table.schema import Table
 from streamer.table.space import Space
 
@@ -59,7 +59,9 @@ class Recipe:
 
         Raises ConfigError for `t` without a distribution.
         """
-        laws_of(self.model.laws, self.model.subjects, 0)
+        for law in self.model.laws:
+            if isinstance(law, AtMostDistance):
+                codes_in_reference(self.table.kept[law.subject.column])
         if self.options.suppression and not algorithm_named(self.algorithm).full_domain:
             able = " or ".join(name for name, one in ALGORITHMS.items() if one.full_domain and one.suppresses)
             raise UsageError(

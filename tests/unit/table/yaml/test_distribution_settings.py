@@ -96,7 +96,7 @@ def test_a_whole_table_is_compared_with_itself_and_fragments_need_a_distribution
     people = pd.DataFrame({"id": range(8), "age": [1, 2, 3, 4, 5, 6, 7, 8], "problem": ["flu", "ulcer"] * 4})
     published = streamer.anonymize(people, asking(t=0.0))
     assert published.groupby("qi_group")["problem"].nunique().tolist() == [2] * published["qi_group"].nunique()
-    with pytest.raises(ConfigError, match="streamer distribution"):
+    with pytest.raises(ConfigError, match=r"^columns\.problem\.t: .*`streamer distribution`"):
         Recipe(asking(t=0.2), model_of(asking(t=0.2)), "ordered", Options(), 100)
 
 
