@@ -194,14 +194,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """
         self.joined = False
         held = {place: self._held[place] for place in revoked if place in self._held}
-        steps = [place for place, shard in held.items() if shard.is_in(TenureState.SERVING)]
+        steps = [shard for shard in held.values() if shard.is_in(TenureState.SERVING)]
         for shard in held.values():
-            shard.tell(Withdrawn(shard.is_ours, monotonic()))
+            shard.tell(Withdrawn(monotonic()))
         resting = [place for place, shard in held.items() if shard.is_in(TenureState.RESTING)]
         for topic_partition in resting:
             self.reader.leave(topic_partition)
         await self._ended(self._give_up([place for place in held if place not in resting]))
-        waits = [asyncio.ensure_future(held[place].rests.wait()) for place in steps if place in resting]
+        waits = [asyncio.ensure_future(shard.rests.wait()) for shard in steps]
         if waits:
             _, late = await asyncio.wait(waits, timeout=self._patience.end_of_step)
             for wait in late:

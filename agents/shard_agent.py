@@ -9,7 +9,7 @@ The rules of this file
   idle, and an idle machine takes no batch: so none is applied across a gap.
 * No exception leaves the agent: Faust would go on with the next event as if this one were done.
 * A lost shard is dropped with its table, and not taken over until Kafka assigns it again. Just before it would fence
-  another worker, it looks once more whether it is lost.
+  another worker, it looks once more whether it is lost, or rests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.preflight import Consistency
-from streamer.incremental.shard.states import OURS, Holding, Phase
+from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import CHANGES
@@ -146,11 +146,6 @@ class HeldShard:
         self._ticked_at = 0.0  # when the machine got its last tick, by the monotonic clock
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
 
-    @property
-    def is_ours(self) -> bool:
-        """True if the others are shut out of its store: its table is served, or being loaded."""
-        return self._machine.phase in OURS
-
     # -- its tenure -----------------------------------------------------------------------------------------------
 
     def tell(self, event: TenureEvent) -> Tenure:
@@ -159,8 +154,12 @@ class HeldShard:
         if self.tenure.state is not before.state:
             self._changed.set()
         if self.tenure.state is TenureState.LOST:
-            self._input.lose(self.tenure.lost)
+            self._input.bar(Fenced(f"{self.name}: {self.tenure.lost}"))
             self.rests.set()
+        elif self.tenure.state is TenureState.RESTING:
+            self._input.bar(Conflict(f"{self.name}: a rebalance began before it was taken over"))
+        else:
+            self._input.bar(None)
         return self.tenure
 
     def is_in(self, *states: TenureState) -> bool:
@@ -378,7 +377,7 @@ class HeldShard:
     async def go_on_after_rest(self) -> None:
         """Goes on with the table as it is, if nobody else has had the shard. Raises StreamerError; Fenced if so."""
         self._raise_failure()
-        if not self.is_ours:
+        if self._machine.phase in (Phase.IDLE, Phase.REFUSED):
             raise Conflict(f"{self.name}: its table was dropped while it rested")
         self._input.forget_answer()
         await self.thread.run(partial(self._look_around, certain=True), STEP_SECONDS_MAX)

@@ -26,7 +26,7 @@ from time import monotonic, sleep
 from confluent_kafka import Consumer
 from confluent_kafka import Message as Record
 
-from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, UsageError
+from streamer.errors import Conflict, LawViolated, ShardRefused, StreamerError, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
 from streamer.incremental.sealed.records import Live, Retire, decode
@@ -244,7 +244,7 @@ class KafkaInput:
         self._doubted_until = 0.0  # until then messages may come that a former leader had, by the monotonic clock
         self._published: Mapping[str, int] = {}  # the ends of the topics of rows for their writer at the last `look`
         self._control = KafkaControl(bootstrap, table_name, shard)
-        self._lost = ""  # why the shard was taken from us; "" while it is ours
+        self._barred: StreamerError | None = None  # as in `bar`
         self.looked_at = 0.0  # when `check` last found the topics unchanged, by the monotonic clock
 
     def state(self, last: int | None = None) -> InputState:
@@ -259,13 +259,13 @@ class KafkaInput:
             reach = {kind: self._reach(consumer, kind) for kind in self._outputs}
             again = () if last is None else message_at(self._kafka.bootstrap, consumer, self._input, last)
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
-        if self._lost:
-            raise Fenced(f"{self._kafka.name}: {self._lost}")
+        if (barred := self._barred) is not None:
+            raise barred
         return InputState(ids, shards, earliest, end, live_begun, control_end, reach, again)
 
-    def lose(self, why: str) -> None:
-        """Begins no new work on the shard, which is taken from us. May be called from any thread."""
-        self._lost = why
+    def bar(self, why: StreamerError | None) -> None:
+        """Has `state` raise this, so that a take-over shuts nobody out; None: it may. May be called from any thread."""
+        self._barred = why
 
     def piece(self, start: int, end: int) -> tuple[list[Message], int]:
         """As in `ShardInput`, by a connection of its own, in pieces of bounded size. Expired messages are missing."""

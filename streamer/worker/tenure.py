@@ -69,9 +69,8 @@ class ShardAssigned(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """A rebalance begins, which takes all shards from all workers. is_ours: the others are shut out of its store."""
+    """A rebalance begins, which takes all shards from all workers."""
 
-    is_ours: bool
     at: float
 
 
@@ -150,9 +149,12 @@ def _lost(tenure: Tenure, why: str, at: float) -> Tenure:
 
 
 def _withdraw(tenure: Tenure, event: Withdrawn) -> Tenure:
-    """A take-over goes on once nobody is left whom it would shut out: else a group that is never still starves it."""
-    if tenure.state in WAITING or not event.is_ours:
-        return _lost(tenure, "given back", event.at)
+    """There is nothing to keep."""
+    return _lost(tenure, "given back", event.at)
+
+
+def _rest(tenure: Tenure, event: Withdrawn) -> Tenure:
+    """A take-over goes on, unless it would shut somebody out: else a group that is never still would starve it."""
     was_served = tenure.kept or tenure.state is TenureState.SERVING
     return replace(tenure, state=TenureState.RESTING, kept=True, at=tenure.at if was_served else event.at)
 
@@ -206,7 +208,7 @@ AT_WORK = (S.TAKING_OVER, S.SERVING)
 TABLE: Mapping[tuple[TenureState, type[Event]], TenureStep] = {
     **{(state, GivenAway): TenureStep(_lose, (S.LOST,)) for state in TenureState if state is not S.LOST},
     **{(state, Withdrawn): TenureStep(_withdraw, (S.LOST,)) for state in WAITING},
-    **{(state, Withdrawn): TenureStep(_withdraw, (S.RESTING, S.LOST)) for state in AT_WORK},
+    **{(state, Withdrawn): TenureStep(_rest, (S.RESTING,)) for state in AT_WORK},
     (S.RESTING, Withdrawn): TenureStep(_same, (S.RESTING,)),  # the rebalance begins anew
     **{(state, ShardAssigned): TenureStep(_same, (state,)) for state in (*WAITING, S.TAKING_OVER)},
     **{(state, ShardAssigned): TenureStep(_return, (S.TAKING_OVER,)) for state in (S.SERVING, S.RESTING)},
@@ -223,7 +225,7 @@ TABLE: Mapping[tuple[TenureState, type[Event]], TenureStep] = {
 def after(tenure: Tenure, event: Event) -> Tenure:
     """The tenure after an event. Raises KeyError for an event that its state does not know.
 
-    >>> after(Tenure(), Due()).state, after(Tenure(TenureState.SERVING), Withdrawn(is_ours=True, at=9.0)).state
+    >>> after(Tenure(), Due()).state, after(Tenure(TenureState.SERVING), Withdrawn(at=9.0)).state
     (<TenureState.TAKING_OVER: 'Taking over'>, <TenureState.RESTING: 'Resting'>)
     """
     return TABLE[tenure.state, type(event)].how(tenure, event)

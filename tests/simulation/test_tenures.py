@@ -128,7 +128,7 @@ def test_a_take_over_ends_though_a_rebalance_interrupts_it_between_any_two_calls
 
     def disturb() -> None:
         at_work = group.at_work[-1]
-        if at_work.is_ours and at_work.worker.machine.phase is not Phase.SERVING:
+        if at_work.worker.machine.phase is Phase.RESTORING:
             interrupted.append(world.steps)
             rebalance(1.0, is_over=True)(group)
 

@@ -15,7 +15,7 @@ from simulation.simulator import Died, World, alike
 from streamer.errors import Conflict, Fenced, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.ready import Failed, Messages, Revoked, Tick
-from streamer.incremental.shard.states import OURS, Phase
+from streamer.incremental.shard.states import Phase
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryStore
 from streamer.worker.tenure import (
@@ -59,18 +59,16 @@ class ShardAtWorker:
         return self.tenure
 
     @property
-    def is_ours(self) -> bool:
-        return self.worker.machine.phase in OURS
-
-    @property
     def has_read_all(self) -> bool:
         return self.tenure.state is TenureState.SERVING and self.worker.meta.next == self.world.end
 
     def state(self, last: int | None = None) -> InputState:
-        """Of the input, for a take-over: a lost shard shuts nobody out."""
+        """Of the input, for a take-over: a shard that is lost, or rests, shuts nobody out."""
         found: InputState = self.worker.input.state(last)
         if self.tenure.lost:
             raise Fenced(self.tenure.lost)
+        if self.tenure.state is TenureState.RESTING:
+            raise Conflict("a rebalance began before it was taken over")
         return found
 
     def turn(self) -> None:
@@ -106,7 +104,7 @@ class ShardAtWorker:
             self.tell(Due())
 
     def _go_on_after_rest(self) -> None:
-        if not self.is_ours:
+        if self.worker.machine.phase in (Phase.IDLE, Phase.REFUSED):
             raise Conflict("its table was dropped while it rested")
         try:
             self.worker.servers.store.check_fence(self.worker.machine.fence)
@@ -161,7 +159,7 @@ class WorkerProcess:
     def revoked(self) -> None:
         self.joined = False
         for shard in self.held.values():
-            shard.tell(Withdrawn(shard.is_ours, self.group.now))
+            shard.tell(Withdrawn(self.group.now))
             shard.reads_from = None
         self.give_up([number for number, one in self.held.items() if one.tenure.state is not TenureState.RESTING])
 

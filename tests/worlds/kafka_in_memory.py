@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from confluent_kafka import KafkaError, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from streamer.errors import Conflict, Fenced
+from streamer.errors import Conflict, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.input import Message as InputMessage
 from streamer.incremental.shard.outlet import DeafOutlet
@@ -30,15 +30,15 @@ class NoKafka(DeafOutlet):
         self._wait = wait
         self.asked_for: frozenset[int] = frozenset()
         self.ends: dict[str, int] = {}
-        self._lost = ""
+        self._barred: StreamerError | None = None
         self.looked_at = float("inf")
 
-    def lose(self, why: str) -> None:
-        self._lost = why
+    def bar(self, why: StreamerError | None) -> None:
+        self._barred = why
 
     def state(self, last: int | None = None) -> InputState:
-        if self._lost:
-            raise Fenced(self._lost)
+        if self._barred is not None:
+            raise self._barred
         return InputState({}, 1, 0, 1000)
 
     def topics(self) -> Topics:

@@ -41,9 +41,6 @@ class Phase(Enum):
     REFUSED = "Refused"  # store, output and input do not fit together: an operator has to act
 
 
-OURS = tuple(one for one in Phase if one not in (Phase.IDLE, Phase.INSPECTING, Phase.FENCING, Phase.REFUSED))
-"""Everybody else is shut out of the store: the table is served, or being loaded."""
-
 NOTHING_OWNED = ready.Owned(None, None, InputState({}, 1, 0, 0))
 NO_BATCH = ready.Messages(())
 

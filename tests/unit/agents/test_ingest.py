@@ -585,6 +585,24 @@ async def test_a_take_over_that_a_rebalance_interrupts_goes_on_and_is_the_only_o
         assert redis.tries == [0, 1]
 
 
+async def test_a_take_over_that_has_shut_out_nobody_before_a_rebalance_shuts_out_nobody_in_it() -> None:
+    redis = Redis()
+    servers = InMemory(redis)
+    redis.held = threading.Event()
+    async with a_worker(redis, servers) as (ingest, _):
+        first, other = ingest.held
+        await until(lambda: sorted(redis.tries) == [0, 1])
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        elsewhere = servers.store_to_read(0)
+        fence = elsewhere.take_over()
+        redis.held.set()
+        await until(lambda: first.tenure.lost and other.tenure.lost)
+        elsewhere.check_fence(fence)
+        ingest.on_partitions_assigned([OTHER])
+        await until(lambda: [shard.tenure.is_owner for shard in ingest.held] == [True])
+        elsewhere.check_fence(fence)
+
+
 async def test_a_take_over_that_another_worker_had_an_end_of_is_begun_again() -> None:
     redis, ends = Redis(), threading.Event()
     servers = InMemory(redis)

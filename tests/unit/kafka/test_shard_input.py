@@ -167,6 +167,14 @@ def test_messages_that_were_fetched_before_their_loss_and_come_in_a_later_batch_
         served.check(after(10))
 
 
+def test_a_take_over_that_is_barred_learns_no_state_from_which_it_would_go_on(served: KafkaInput) -> None:
+    served.bar(Conflict("a rebalance began"))
+    with pytest.raises(Conflict, match="a rebalance began"):
+        served.state()
+    served.bar(None)
+    assert served.state().shards == 1
+
+
 def test_messages_that_took_the_place_of_lost_ones_do_not_hide_that(served: KafkaInput, losing: LosingBroker) -> None:
     served.check(after(10))
     losing.lose(2)

@@ -35,12 +35,12 @@ FENCED = ShardFailed(Failure.FENCED, "another worker has it", next=5, at=1.0)
 OUTAGE = ShardFailed(Failure.OUTAGE, "Redis does not answer", next=5, at=1.0)
 LASTING = ShardFailed(Failure.LASTING, "its secret is lost", next=5, at=1.0)
 TAKEN, ASSIGNED, DUE = TakenOver(at=1.0, since=1.0), ShardAssigned(), Due()
-WITHDRAWN, NOT_OURS = Withdrawn(is_ours=True, at=1.0), Withdrawn(is_ours=False, at=1.0)
+WITHDRAWN = Withdrawn(at=1.0)
 SERVED, IDLE = Served(at=1.0, is_idle=False), Served(at=1.0, is_idle=True)
 GIVEN_AWAY = GivenAway("given back", at=1.0)
 EVENTS: Sequence[Event] = (
     *(FENCED, OUTAGE, LASTING, LASTING._replace(next=6), LASTING._replace(is_said=True)),
-    *(TAKEN, WITHDRAWN, NOT_OURS, ASSIGNED, DUE, SERVED, IDLE, GIVEN_AWAY),
+    *(TAKEN, WITHDRAWN, ASSIGNED, DUE, SERVED, IDLE, GIVEN_AWAY),
 )
 
 
@@ -132,15 +132,14 @@ def test_a_table_is_kept_from_a_withdrawal_until_the_next_take_over_or_error(mov
         assert now.kept or now.state is not TenureState.RESTING
 
 
-def test_a_rebalance_takes_a_table_away_only_from_who_does_not_write_it_alone() -> None:
+def test_a_rebalance_takes_a_shard_away_only_from_who_has_not_begun_to_take_it_over() -> None:
     serving = told(DUE, TAKEN)
     assert after(serving, WITHDRAWN).state is TenureState.RESTING
-    assert after(serving, NOT_OURS).state is TenureState.LOST
-    assert told(WITHDRAWN).state is told(DUE, NOT_OURS).state is TenureState.LOST
+    assert told(DUE, WITHDRAWN).state is TenureState.RESTING
+    assert told(WITHDRAWN).state is told(DUE, OUTAGE, WITHDRAWN).state is TenureState.LOST
     again = told(WITHDRAWN, ASSIGNED, tenure=serving)
     assert again.kept
     assert told(WITHDRAWN, ASSIGNED, WITHDRAWN, tenure=again).state is TenureState.RESTING
-    assert told(NOT_OURS, tenure=again).lost
     assert told(WITHDRAWN, WITHDRAWN, ASSIGNED, TAKEN, tenure=serving) == serving
 
 
