@@ -15,6 +15,7 @@ from math import ceil, inf, nextafter
 from typing import Any
 
 import msgspec
+import numpy as np
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
@@ -282,9 +283,18 @@ class Twin(Scan):
         """What a row published again has to save: stated, or a share of what a row in a group loses."""
         if not self.table.repair.share:
             return self.table.repair.price
-        losses = (len(group.members) * int(self.ncp(group.box) * 2**24 + 0.5) for group in self.groups.values())
+        losses = map(self.counted_loss, self.groups)
         rows = sum(len(group.members) for group in self.groups.values())
         return self.table.repair.share * float(sum(losses)) / (2.0**24 * max(1, rows))
+
+    def counted_loss(self, number: int) -> int:
+        """Of all rows of a group, in units; none if it is withheld, as its width is no measure of what is lost."""
+        group = self.groups[number]
+        return 0 if self.is_withheld(number) else len(group.members) * int(self.ncp(group.box) * 2**24 + 0.5)
+
+    def is_withheld(self, number: int) -> bool:
+        lo, hi = np.array(self.groups[number].box).T
+        return bool(self.table.space.is_bounded and self.table.space.too_wide(lo, hi))
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -707,8 +717,8 @@ def dissolve(twin: Twin, number: int) -> Move | None:
 def recut_with_neighbours(twin: Twin, number: int) -> Move | None:
     """Two groups are cut in two, or, from 3k rows on, in three; three groups in four, from 4k rows on."""
     found: list[Any] = []
-    losses = {n: len(group.members) * int(twin.ncp(group.box) * 2**24 + 0.5) for n, group in twin.groups.items()}
-    if losses[number] < LEAST_LOSS * sum(losses.values()) / len(losses):
+    losses = {n: twin.counted_loss(n) for n in twin.groups}
+    if losses[number] < LEAST_LOSS * sum(losses.values()) / len(losses) and not twin.is_withheld(number):
         return None
     near = twin.neighbours(number)[:NEIGHBOURS]
     for a, one in enumerate(near):

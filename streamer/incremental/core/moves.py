@@ -22,6 +22,7 @@ from streamer.incremental.core.model import individual_in, individual_out, value
 from streamer.incremental.core.scores import box_contains, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
 from streamer.kernels.boxes import cover
+from streamer.native import inlined
 
 # Sorting slots by the texts of their values. Equal values have equal numbers, so most comparisons need no text.
 
@@ -230,10 +231,21 @@ def set_box(s: Shard, g: int) -> None:
     put(s, g)
 
 
+@inlined
+def is_withheld(s: Shard, g: int) -> bool:
+    """True if a group's box is wider than `coarsest` allows: one such attribute adds more than all others can lose."""
+    return bool(s.groups.group[g].ncp > s.space.axes.shape[0] + 0.5)
+
+
 def sum_loss(s: Shard, g: int) -> None:
-    """Brings a group's loss, and the sum of all, up to its rows and its box."""
+    """Brings a group's loss, and the sum of all, up to its rows and its box.
+
+    A group that is withheld has none: what it adds to a search would raise the price that the others pay.
+    """
     group = s.groups.group[g]
     loss = int(group.members) * int(group.ncp * LOSS_UNITS + 0.5)  # uncompiled, four bytes would overflow
+    if is_withheld(s, g):
+        loss = 0
     s.state[0].loss += loss - group.loss
     group.loss = loss
 

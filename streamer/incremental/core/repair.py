@@ -191,7 +191,7 @@ ROWS_TOGETHER = 256
 def recut_with_neighbours(s: Shard, g: int) -> int:
     """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
     state, found = s.state[0], s.work.found
-    if float(s.groups.group[g].loss) * state.n_groups < LEAST_LOSS * float(state.loss):
+    if float(s.groups.group[g].loss) * state.n_groups < LEAST_LOSS * float(state.loss) and not moves.is_withheld(s, g):
         return layout.ALL_DONE
     neighbours(s, g, NEIGHBOURS)
     state.recut_gain, state.recut_one, state.recut_other = 0.0, NONE, NONE

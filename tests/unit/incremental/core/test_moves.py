@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -35,6 +37,7 @@ from streamer.incremental.core.moves import (
 from streamer.incremental.core.tree import nodes_needed
 from streamer.table.arrays import records
 from streamer.table.row import Values as Texts
+from streamer.table.schema import Repair
 from worlds.core_arrays import CoreTable, check_blocks
 from worlds.engine_tables import OF_TWO
 from worlds.native import compiled_now
@@ -212,9 +215,18 @@ def test_there_is_room_in_the_tree_for_every_box_that_a_move_changes(groups: int
 
 
 def test_the_loss_of_a_large_wide_group_is_summed_whole() -> None:
-    shard = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
+    wide = table(*(replace(YEARS, name=f"years {i}") for i in range(30)))
+    shard = empty_shard(wide.space, 2, recut=True, shrink=True, individuals=False)
     g = new_group(shard, 1)
     for members in (100_000, 3):
         shard.groups.group[g].members, shard.groups.group[g].ncp = members, 30.0
         sum_loss(shard, g)
         assert int(shard.state.loss[0]) == int(shard.groups.group[g].loss) == members * 30 * LOSS_UNITS
+
+
+def test_a_group_that_is_withheld_counts_for_no_price() -> None:
+    """Before: some withheld rows made a row cost as much to publish again as fourteen others lose."""
+    world = CoreTable.of(table(replace(YEARS, coarsest=Decimal(4)), k=2, repair=Repair(share=0.05)), (0, 1), (0, 9))
+    shown, withheld = (int(loss) for loss in world.s.groups.group.loss[:2])
+    assert (shown > 0, withheld) == (True, 0)
+    assert float(world.s.state.price[0]) == pytest.approx(0.05 * shown / LOSS_UNITS / 4)
