@@ -272,9 +272,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             return
         if kind is Failure.FENCED and before.kept and before.state is TenureState.TAKING_OVER:
             log.info("another worker had %s meanwhile: it is loaded again", shard.name)
-            gone = self._give_up([topic_partition])
-            self._begin(topic_partition)
-            self.add_future(self._ended(gone))
+            self._begin_again(topic_partition)
         elif kind is Failure.FENCED:
             log.warning("Fenced: %s", failure)
             shard.metrics.was_fenced()
@@ -290,14 +288,24 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             if is_said:
                 await asyncio.to_thread(self._report_refusal, shard.number, failure)
         if kind is Failure.FENCED and not self.should_stop:
-            await self._end_if_there_is_a_namesake(shard)
+            await self._settle_with_a_namesake(topic_partition, shard)
 
-    async def _end_if_there_is_a_namesake(self, shard: HeldShard) -> None:
-        """Ends a worker whose shard another process has taken under the name that this one has from `--instance`."""
+    def _begin_again(self, topic_partition: TopicPartition) -> None:
+        """Gives a shard up, and begins a new tenure at once."""
+        gone = self._give_up([topic_partition])
+        self._begin(topic_partition)
+        self.add_future(self._ended(gone))
+
+    async def _settle_with_a_namesake(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
+        """If a process has taken a shard under the name that this one has from `--instance`, the older of both ends."""
         ours, found = self._settings, None
         with suppress(StreamerError):
             found = await asyncio.to_thread(self._servers.lookups(shard.number).custody)
-        if found is not None and found.owner == ours.instance and found.process not in ("", ours.process):
+        if found is None or found.owner != ours.instance or found.process in ("", ours.process):
+            return
+        if found.process < ours.process and self._held.get(topic_partition) is shard:
+            self._begin_again(topic_partition)
+        elif found.process > ours.process:
             await self.crash(
                 ConfigError(
                     f"another worker with --instance {ours.instance} has taken {shard.name}, and they would take it "

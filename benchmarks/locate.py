@@ -115,9 +115,10 @@ def set_boxes(s: Shard, groups: Ints, boxes: Ints, anew: bool) -> None:
 def shard_of(space: Space, boxes: Ints, members: Ints) -> Shard:
     """A shard with the tree of boxes (n, 2, d), without rows, that has room for as many."""
     n, s = len(boxes), empty_shard(space, K, recut=True, shrink=True, individuals=False)
-    group, box, shape, *tree = (roomy(one, n + 64) for one in (*s.groups[:3], *s.tree))
-    s = s._replace(groups=s.groups._replace(group=group, box=box, shape=shape), tree=CoreTree(*tree))
-    group.members[:n], group.number[:n], group.node, group.list = members, np.arange(1, n + 1), NONE, NONE
+    group, box, shape, near, *tree = (roomy(one, n + 64) for one in (*s.groups[:3], s.groups.near, *s.tree))
+    near[:] = NONE
+    s = s._replace(groups=s.groups._replace(group=group, box=box, shape=shape, near=near), tree=CoreTree(*tree))
+    group.members[:n], group.number[:n], group.node = members, np.arange(1, n + 1), NONE
     set_boxes(s, np.arange(n), boxes, False)
     return s
 

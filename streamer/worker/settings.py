@@ -6,8 +6,9 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from secrets import token_hex
+from time import time_ns
 
 from streamer.errors import ConfigError
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
@@ -31,6 +32,11 @@ VARIABLES = {
 }
 
 
+def _this_run() -> str:
+    """A name for a run of a worker; of two runs, the one that began later has the greater one."""
+    return f"{time_ns():016x}-{token_hex(8)}"
+
+
 @dataclass(frozen=True)
 class WorkerSettings:
     """A worker's settings."""
@@ -45,7 +51,7 @@ class WorkerSettings:
     web: Address | None = None  # where it answers browsers and probes
     log_format: str = TEXT
     name: str = ""  # in Kafka, Redis and `status`; by default its instance, or its host and process
-    process: str = field(default_factory=partial(token_hex, 8))  # this run of it, and no other under its name
+    process: str = field(default_factory=_this_run)  # this run of it, and no other under its name
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the servers are not named as they should be."""
