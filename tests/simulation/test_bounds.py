@@ -23,7 +23,7 @@ from streamer.incremental.store.memory import MemoryStore
 from streamer.table.schema import GROUPS, REPAIR, ROWS, Table
 from worlds.small_tables import CITY, YEARS
 
-MESSAGES = events(120, seed=3)
+MESSAGES = events(120, seed=5)
 
 
 def bounded(form: str) -> Table:

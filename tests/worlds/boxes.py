@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -276,6 +277,13 @@ class ShardBoxes:
         numbers = [int(number) for number in known.group[groups].number]
         assert known.group[record.first].number == min(numbers, key=self.twin.tie)
         assert record.ncp == known.group[record.first].ncp
+        assert record.withheld == self.smallest_withheld(groups)
+
+    def smallest_withheld(self, groups: Iterable[int]) -> int:
+        """Of these groups the withheld one that wins ties, or NONE."""
+        box, group = self.s.groups.box, self.s.groups.group
+        withheld = [g for g in groups if self.space.is_bounded and self.space.too_wide(box[g, LO], box[g, HI])]
+        return min(withheld, key=lambda g: self.twin.tie(int(group[g].number)), default=NONE)
 
 
 def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:

@@ -29,7 +29,7 @@ from streamer.incremental.core.layout import (
     Shard,
     empty_shard,
 )
-from streamer.incremental.core.moves import is_withheld
+from streamer.incremental.core.tree import is_withheld
 from streamer.incremental.engine.constraints import SubjectNumbers, ValueTexts
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.table.arrays import Ints, Records, records
@@ -44,7 +44,7 @@ def check_arrays(s: Shard) -> None:
     alive = [g for g in range(int(s.state.groups_used[0])) if s.groups.group[g].alive]
     assert int(s.state.n_groups[0]) == len(alive)
     assert int(s.state.n_grouped[0]) == sum(len(members_of(s, g)) for g in alive)
-    shown = [g for g in alive if not is_withheld(s, g)]
+    shown = [g for g in alive if not is_withheld(s.groups, g, len(s.space.axes))]
     losses = [len(members_of(s, g)) * int(s.groups.group[g].ncp * LOSS_UNITS + 0.5) for g in shown]
     assert int(s.state.loss[0]) == sum(losses)
     assert not s.work.heap_size[:].any()

@@ -15,7 +15,6 @@ from math import ceil, inf, nextafter
 from typing import Any
 
 import msgspec
-import numpy as np
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
@@ -123,7 +122,7 @@ class Scan:
                 first, last = self.edges(j, lo, hi)
                 term = (last - first) / width if width else 0.0
             total += term + (len(self.axes) + 1) if self.too_wide(j, lo, hi) else term
-        return total
+        return min(total, float(len(self.axes) + 1))  # who is withheld loses everything, and no more
 
     def t_qgssd(self, cells: Sequence[int], number: int) -> float:
         """A number stands in the middle of what its cell publishes."""
@@ -293,8 +292,7 @@ class Twin(Scan):
         return 0 if self.is_withheld(number) else len(group.members) * int(self.ncp(group.box) * 2**24 + 0.5)
 
     def is_withheld(self, number: int) -> bool:
-        lo, hi = np.array(self.groups[number].box).T
-        return bool(self.table.space.is_bounded and self.table.space.too_wide(lo, hi))
+        return any(self.too_wide(j, lo, hi) for j, (lo, hi) in enumerate(self.groups[number].box))
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -575,8 +573,8 @@ class Move:
 
 
 def again(twin: Twin, number: int, rows: int) -> int:
-    """Rows that are published again: none more where all of them are."""
-    return 0 if number in twin.box_event else rows
+    """Rows that are published again: none more where all of them are, or none is."""
+    return 0 if number in twin.box_event or twin.is_withheld(number) else rows
 
 
 def move_cost(twin: Twin, key: str, number: int) -> float:
@@ -612,8 +610,11 @@ def can_take(twin: Twin, keys: list[str], number: int) -> bool:
 
 
 def cheapest_group(twin: Twin, key: str, number: int) -> tuple[float, int] | None:
-    """The least cost in another group that can take the row, and that group."""
-    others = [other for other in twin.groups if other != number and can_take(twin, [key], other)]
+    """The least cost in another group that is not withheld and can take the row, and that group."""
+    others = [
+        other for other in twin.groups
+        if other != number and not twin.is_withheld(other) and can_take(twin, [key], other)
+    ]  # fmt: skip
     if not others:
         return None
     best = min(others, key=lambda other: (move_cost(twin, key, other), *twin.tie(other)))
@@ -665,7 +666,8 @@ def evict(twin: Twin, number: int) -> Move | None:
     n, ncp = len(group.members), twin.ncp(group.box)
     rows = again(twin, number, n)
     for key in group.members:
-        leaves = can_lose(twin, key, number) and ncp_without(twin, key, number) < ncp
+        narrower = ncp_without(twin, key, number) < ncp or twin.is_withheld(number)
+        leaves = can_lose(twin, key, number) and narrower
         if leaves and (taker := cheapest_group(twin, key, number)):
             cost, to = taker
             gain = n * ncp - (n - 1) * ncp_without(twin, key, number) - price * rows - cost
@@ -693,7 +695,7 @@ def dissolve(twin: Twin, number: int) -> Move | None:
     for key in keys:
         if gain <= 0:
             return None
-        cost, to = cheapest_group(twin, key, number) or (INFINITY, 0)
+        cost, to = target_of(twin, key, number)
         if cost > gain:
             return None
         was, n = boxes.get(to, twin.groups[to].box), len(twin.groups[to].members) + came.get(to, 0)
@@ -712,6 +714,18 @@ def dissolve(twin: Twin, number: int) -> Move | None:
         move(twin, key, to)
     del twin.groups[number]
     return Move(1 + spent, set(came), [number])
+
+
+def target_of(twin: Twin, key: str, number: int) -> tuple[float, int]:
+    """The least cost of a row of a group that goes, and where; from a withheld group to the smallest other one, too."""
+    cost, to = cheapest_group(twin, key, number) or (INFINITY, 0)
+    withheld = [other for other in twin.groups if other != number and twin.is_withheld(other)]
+    if withheld and twin.is_withheld(number):
+        aside = min(withheld, key=twin.tie)
+        lost = twin.ncp(twin.groups[aside].box)
+        if can_take(twin, [key], aside) and cost > lost:
+            return lost, aside
+    return cost, to
 
 
 def recut_with_neighbours(twin: Twin, number: int) -> Move | None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Shard, Work
 from streamer.incremental.core.model import asks_more_than_k, mark_fitting, may_be_cut
-from streamer.incremental.core.scores import hull_ncp
+from streamer.incremental.core.scores import hull_ncp, lost_once
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
@@ -374,12 +374,12 @@ def _best_along(
     space, rows, work = s.space, s.rows, s.work
     cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[LOWER], work.terms[LOWER]
     _start_half(space, cells, along, hull, terms, 0, first)
-    loss = total(terms)
+    loss = lost_once(space, total(terms))
     first, start = _lose_above(s, n, first, last, least, loss), first
     position, individuals = 0, s.state[0].individuals != 0
     for at in range(start, last + 1):
         if at > start and widen(space, cells[along[at - 1]], cells[along[at - 1]], hull[LO], hull[HI], terms):
-            loss = total(terms)
+            loss = lost_once(space, total(terms))
         if at * loss + (n - last) * work.losses[last] > least:
             break
         if at < first or (marked and s.demands.fits[at] == 0):
@@ -401,7 +401,7 @@ def _lose_above(s: Shard, n: int, first: int, last: int, least: float, lower: fl
     space, cells, work = s.space, s.rows.cells, s.work
     along, hull, terms = work.ints[ALONG], work.hull[UPPER], work.terms[UPPER]
     _start_half(space, cells, along, hull, terms, last, n)
-    loss = total(terms)
+    loss = lost_once(space, total(terms))
     work.losses[last] = loss
     at = last
     while first * lower + (n - at) * loss <= least:
@@ -409,7 +409,7 @@ def _lose_above(s: Shard, n: int, first: int, last: int, least: float, lower: fl
             return first
         at -= 1
         if widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms):
-            loss = total(terms)
+            loss = lost_once(space, total(terms))
         work.losses[at] = loss
     return at + 1
 

@@ -172,6 +172,7 @@ NODE = np.dtype(
         ("parent", "i4"),  # of a free node: the next one
         ("leaf", "i4"),  # its children are QI groups
         ("first", "i4"),  # the group below that wins ties: least NCP, fewest members, lowest number
+        ("withheld", "i4"),  # of the withheld groups below the one that wins ties, or NONE
     ],
     align=True,
 )

@@ -20,9 +20,8 @@ from streamer.incremental.core import journal, layout
 from streamer.incremental.core.layout import FREE, HI, LO, LOSS_UNITS, NO_GROUP_YET, NONE, CoreGroups, CoreValues, Shard
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
 from streamer.incremental.core.scores import box_contains, set_shape
-from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
+from streamer.incremental.core.tree import is_withheld, nodes_needed, put, resized, take_out
 from streamer.kernels.boxes import cover
-from streamer.native import inlined
 
 # Sorting slots by the texts of their values. Equal values have equal numbers, so most comparisons need no text.
 
@@ -231,12 +230,6 @@ def set_box(s: Shard, g: int) -> None:
     put(s, g)
 
 
-@inlined
-def is_withheld(s: Shard, g: int) -> bool:
-    """True if a group's box is wider than `coarsest` allows: one such attribute adds more than all others can lose."""
-    return bool(s.groups.group[g].ncp > s.space.axes.shape[0] + 0.5)
-
-
 def sum_loss(s: Shard, g: int) -> None:
     """Brings a group's loss, and the sum of all, up to its rows and its box.
 
@@ -244,7 +237,7 @@ def sum_loss(s: Shard, g: int) -> None:
     """
     group = s.groups.group[g]
     loss = int(group.members) * int(group.ncp * LOSS_UNITS + 0.5)  # uncompiled, four bytes would overflow
-    if is_withheld(s, g):
+    if is_withheld(s.groups, g, s.space.axes.shape[0]):
         loss = 0
     s.state[0].loss += loss - group.loss
     group.loss = loss

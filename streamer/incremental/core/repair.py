@@ -29,9 +29,9 @@ from streamer.incremental.core import layout, model, moves, worklist
 from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, loss_of_parts, shuffled
 from streamer.incremental.core.journal import mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, ROW_LIST, TARGETS, Shard
-from streamer.incremental.core.scores import box_contains, cover_with_children, hull_ncp, set_query_tuple
+from streamer.incremental.core.scores import box_contains, cover_with_children, hull_ncp, lost_once, set_query_tuple
 from streamer.incremental.core.search import nearest, neighbours, push_candidate
-from streamer.incremental.core.tree import precedes
+from streamer.incremental.core.tree import is_withheld, precedes, withheld_beside
 from streamer.kernels.boxes import cover, ncp_term
 from streamer.native import inlined
 
@@ -47,9 +47,14 @@ RECORDS_OF_A_REMOVAL = 2
 """Inside an unchanged box, a removed row takes its slot's record along, and the last record moves."""
 
 
+def withheld(s: Shard, g: int) -> bool:
+    """True if a group's box is wider than `coarsest` allows."""
+    return is_withheld(s.groups, g, s.space.axes.shape[0])
+
+
 def republished(s: Shard, g: int, rows: int) -> int:
-    """The rows that a change of `rows` rows of a group publishes again: none if all are published anyway."""
-    return 0 if s.groups.group[g].box_event == s.state[0].event else rows
+    """The rows that a change of `rows` rows of a group publishes again: none if all are anyway, or it is withheld."""
+    return 0 if s.groups.group[g].box_event == s.state[0].event or withheld(s, g) else rows
 
 
 def move_cost(s: Shard, cells: Any, h: int) -> float:
@@ -60,7 +65,7 @@ def move_cost(s: Shard, cells: Any, h: int) -> float:
     for j in range(cells.shape[0]):
         lo, hi = min(s.groups.box[h, LO, j], cells[j]), max(s.groups.box[h, HI, j], cells[j])
         grown += ncp_term(s.space, j, lo, hi)
-    loss = (members + 1) * grown - members * s.groups.group[h].ncp
+    loss = (members + 1) * lost_once(s.space, grown) - members * s.groups.group[h].ncp
     return loss + s.state[0].price * republished(s, h, members + 1)
 
 
@@ -122,13 +127,13 @@ def ncp_without(s: Shard, cells: Any) -> float:
         lo = second[LO, j] if cells[j] == outer[LO, j] else outer[LO, j]
         hi = second[HI, j] if cells[j] == outer[HI, j] else outer[HI, j]
         loss += ncp_term(s.space, j, lo, hi)
-    return loss
+    return lost_once(s.space, loss)
 
 
 def cheapest_group(s: Shard, index: int, most: float) -> int:
     """The group that takes a row of another one at least cost, in state.cost; NONE if all cost more than `most`.
 
-    There is a root.
+    None that is withheld. There is a root.
     """
     tree, state, stack, bounds, best, least = s.tree, s.state[0], s.work.candidates, s.work.bounds, NONE, most
     cells, g = s.rows.cells[index], s.rows.row[index].group
@@ -148,7 +153,7 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
             one = int(tree.child[node, i])
             if not leaf:
                 depth = push_candidate(s, begin, depth, one, -bounds[i])
-            elif one != g:
+            elif one != g and not withheld(s, one):
                 exact = move_cost(s, cells, one)
                 wins = exact < least or (exact == least and (best == NONE or precedes(s.groups, one, best)))
                 if wins and model.can_take(s, index, one):
@@ -191,7 +196,7 @@ ROWS_TOGETHER = 256
 def recut_with_neighbours(s: Shard, g: int) -> int:
     """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
     state, found = s.state[0], s.work.found
-    if float(s.groups.group[g].loss) * state.n_groups < LEAST_LOSS * float(state.loss) and not moves.is_withheld(s, g):
+    if float(s.groups.group[g].loss) * state.n_groups < LEAST_LOSS * float(state.loss) and not withheld(s, g):
         return layout.ALL_DONE
     neighbours(s, g, NEIGHBOURS)
     state.recut_gain, state.recut_one, state.recut_other = 0.0, NONE, NONE
@@ -242,7 +247,7 @@ def ncp_together(s: Shard, g: int, h: int) -> float:
     box, loss = s.groups.box, 0.0
     for j in range(box.shape[2]):
         loss += ncp_term(s.space, j, min(box[g, LO, j], box[h, LO, j]), max(box[g, HI, j], box[h, HI, j]))
-    return loss
+    return lost_once(s.space, loss)
 
 
 def loss_of(s: Shard, g: int, h: int) -> float:
@@ -421,7 +426,8 @@ def evict(s: Shard, g: int) -> int:
         cells = s.rows.cells[index]
         ncp = ncp_without(s, cells)
         saved = members * group[g].ncp - (members - 1) * ncp - price * rows
-        if ncp >= group[g].ncp or saved <= 0.0 or saved < most or not model.can_lose(s, index):
+        narrower = ncp < group[g].ncp or withheld(s, g)
+        if not narrower or saved <= 0.0 or saved < most or not model.can_lose(s, index):
             continue
         h = cheapest_group(s, index, saved - most + ROUNDING)
         if h == NONE:
@@ -451,7 +457,7 @@ def scatter(s: Shard, g: int) -> int:
     room, again = members, republished(s, g, members)
     for i in range(members):
         index = int(rows[i])
-        h = cheapest_group(s, index, gain)
+        h = target_of(s, index, gain)
         if h == NONE:
             return layout.ALL_DONE
         targets[i] = h
@@ -473,6 +479,21 @@ def scatter(s: Shard, g: int) -> int:
     moves.remove_group(s, g)
     worklist.push(s.work, layout.FREED, number, group[g].entry)
     return layout.MOVED
+
+
+def target_of(s: Shard, index: int, most: float) -> int:
+    """Where a row of a group that scatters goes, as `cheapest_group`; from a withheld one also to the smallest other.
+
+    The row loses everything as it is, and the others may be published without it.
+    """
+    g = int(s.rows.row[index].group)
+    aside = withheld_beside(s, g) if withheld(s, g) else NONE
+    if aside == NONE or not model.can_take(s, index, aside):
+        return cheapest_group(s, index, most)
+    h = cheapest_group(s, index, min(most, s.groups.group[aside].ncp))
+    if h == NONE:
+        h, s.state[0].cost = aside, s.groups.group[aside].ncp
+    return h
 
 
 def all_can_take(s: Shard, n: int) -> bool:

@@ -54,12 +54,18 @@ def middle(space: Geometry, j: int, cell: int) -> float:
     return (first_edge(space, j, cell) + last_edge(space, j, cell)) / 2
 
 
+@inlined
+def lost_once(space: Geometry, ncp: float) -> float:
+    """The NCP of a box; of each one that `coarsest` forbids the same, as whoever is in it has lost everything."""
+    return min(ncp, float(space.axes.shape[0] + 1))
+
+
 def hull_ncp(space: Geometry, hull: Any) -> float:
     """NCP of the smallest publishable box around a hull (2, d) of cells."""
     loss = 0.0
     for j in range(hull.shape[1]):
         loss += ncp_term(space, j, hull[LO, j], hull[HI, j])
-    return loss
+    return lost_once(space, loss)
 
 
 def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
@@ -75,7 +81,7 @@ def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
             center = (first + last) / 2
             shape[g, CENTER, j] = center
             shape[g, HALF_WIDTH, j] = max(max(last - center, center - first), HALF_CODE)
-    groups.group[g].ncp = loss
+    groups.group[g].ncp = lost_once(space, loss)
 
 
 def box_contains(groups: CoreGroups, g: int, cells: Any) -> bool:

@@ -49,6 +49,40 @@ def precedes(groups: CoreGroups, g: int, h: int) -> bool:
 
 
 @inlined
+def is_withheld(groups: CoreGroups, g: int, d: int) -> bool:
+    """True if one of d attributes is wider than `coarsest` allows: see `lost_once`."""
+    return bool(groups.group[g].ncp > d + 0.5)
+
+
+@inlined
+def withheld_at(tree: CoreTree, groups: CoreGroups, node: int, i: int) -> int:
+    """Of the withheld groups at or below the child in a lane the one that wins ties, or NONE."""
+    one = int(tree.child[node, i])
+    if not tree.node[node].leaf:
+        return int(tree.node[one].withheld)
+    return one if is_withheld(groups, one, tree.hull.shape[2]) else NONE
+
+
+def withheld_beside(s: Shard, g: int) -> int:
+    """Of the withheld groups other than g the one that wins ties, or NONE."""
+    best, below, node = NONE, g, int(s.groups.group[g].node)
+    while node != NONE:
+        for i in range(s.tree.node[node].n):
+            held = withheld_at(s.tree, s.groups, node, i)
+            beside = held != NONE and s.tree.child[node, i] != below
+            if beside and (best == NONE or precedes(s.groups, held, best)):
+                best = held
+        below, node = node, int(s.tree.node[node].parent)
+    return best
+
+
+@inlined
+def names(tree: CoreTree, node: int, g: int) -> bool:
+    """True if a node names a group, whose size may have changed."""
+    return bool(tree.node[node].first == g or tree.node[node].withheld == g)
+
+
+@inlined
 def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> bool:
     """Sets one figure of a node's hull; returns whether it changed."""
     changed = bool(tree.hull[node, figure, j] != value)
@@ -115,18 +149,21 @@ def refresh_hull(tree: CoreTree, node: int) -> bool:
 
 @inlined
 def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
-    """Finds the group that wins ties among a node's children; returns whether it or its NCP changed."""
+    """Finds the groups that a node names among its children; returns whether one of them or the NCP changed."""
     record, rank = tree.node[node], tree.rank[node]
-    best, least = NONE, inf
+    best, least, withheld = NONE, inf, NONE
     for i in range(record.n):
+        held = withheld_at(tree, groups, node, i)
+        if held != NONE and (withheld == NONE or precedes(groups, held, withheld)):
+            withheld = held
         if best == NONE or rank[i] <= least:
             one = tree.child[node, i]
             if not record.leaf:
                 one = tree.node[one].first
             if best == NONE or rank[i] < least or precedes(groups, one, best):
                 best, least = one, rank[i]
-    changed = bool(record.first != best or record.ncp != least)
-    record.first, record.ncp = best, least
+    changed = bool(record.first != best or record.ncp != least or record.withheld != withheld)
+    record.first, record.ncp, record.withheld = best, least, withheld
     return changed
 
 
@@ -142,7 +179,7 @@ def refresh_node(s: Shard, node: int) -> bool:
 def refresh_upwards(s: Shard, node: int, g: int) -> None:
     """Refreshes a node below which group g has changed, come or gone, and those above, until one stays the same."""
     while node != NONE:
-        if not refresh_node(s, node) and s.tree.node[node].first != g:
+        if not refresh_node(s, node) and not names(s.tree, node, g):
             return
         node = s.tree.node[node].parent
 
@@ -151,7 +188,7 @@ def resized(s: Shard, g: int) -> None:
     """Refreshes the nodes above a group of which only the size has changed: no NCP does."""
     node = s.groups.group[g].node
     while node != NONE:
-        if not refresh_first(s.tree, s.groups, node) and s.tree.node[node].first != g:
+        if not refresh_first(s.tree, s.groups, node) and not names(s.tree, node, g):
             return
         node = s.tree.node[node].parent
 

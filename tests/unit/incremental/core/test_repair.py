@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from math import inf
 
 import numpy as np
@@ -17,8 +19,9 @@ from streamer.incremental.core.repair import (
     move_cost,
     ncp_without,
     set_edges,
+    withheld,
 )
-from streamer.incremental.core.tree import precedes
+from streamer.incremental.core.tree import precedes, withheld_beside
 from streamer.table.schema import Repair
 from worlds.boxes import SPACES, ShardBoxes, random_box, random_cells
 from worlds.core_arrays import CoreTable
@@ -46,7 +49,8 @@ def best_of_scan(world: ShardBoxes, cells: np.ndarray, but: int) -> tuple[int, f
     best, least = NONE, inf
     for g in world.indexes.values():
         cost = move_cost(world.s, cells, g)
-        if g != but and (cost < least or (cost == least and precedes(world.s.groups, g, best))):
+        open_to_it = g != but and not withheld(world.s, g)
+        if open_to_it and (cost < least or (cost == least and precedes(world.s.groups, g, best))):
             best, least = g, cost
     return best, least
 
@@ -135,6 +139,33 @@ def test_a_group_dissolves_where_its_rows_are_better_off_elsewhere_and_its_numbe
     world = repaired((0, 0), (9, 9), (1, 9))
     world.rewrite(4, 2)
     assert world.cells_by_number() == {1: [0, 0, 2], 2: [9, 9, 9]}
+
+
+def bounded(*groups: tuple[int, ...]) -> CoreTable:
+    """QI groups of these years, of which none is published that is wider than two."""
+    return CoreTable.of(table(replace(YEARS, coarsest=Decimal(2)), k=2, repair=Repair(0.05)), *groups)
+
+
+def test_rows_that_nobody_takes_move_to_another_withheld_group_so_that_those_beside_them_are_published() -> None:
+    """Before: a row without a home kept k - 1 others from being published, for ever."""
+    world = bounded((0, 0), (9, 9), (0, 5), (5, 9))
+    world.rewrite(4, 1)
+    assert world.cells_by_number() == {1: [0, 0, 1], 2: [9, 9, 9], 4: [5, 5]}
+
+
+def test_a_group_with_the_only_rows_that_are_withheld_keeps_them() -> None:
+    world = bounded((0, 0), (0, 5))
+    world.rewrite(2, 1)
+    assert world.cells_by_number() == {1: [0, 0], 2: [1, 5]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_smallest_other_withheld_group_is_found(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    world = world_of("bounded", 60, random)
+    for g in world.indexes.values():
+        others = [other for other in world.indexes.values() if other != g]
+        assert withheld_beside(world.s, g) == world.smallest_withheld(others)
 
 
 def test_an_event_that_has_published_enough_repairs_no_more() -> None:
