@@ -42,8 +42,8 @@ NOT_HERE = {
     "pip install .": "tests/house/test_wheel.py installs the wheel into an empty environment",
     "examples/messy/ten-minutes.sh": "tests/servers/test_newcomer.py runs it on three tables",
     "examples/pipeline/show.sh": "tests/servers/pipeline/test_example.py runs it on a real Postgres and Connect",
-    "kafka-topics": "the tests' Kafka has no scripts; tests/servers/test_recreated_topics.py adds partitions",
-    "kafka-consumer-groups": "nor this one; tests/servers/test_group.py puts a stranger into a group",
+    "kafka-(?:topics|consumer-groups)": "the tests' Kafka has no scripts; tests/servers/test_recreated_topics.py adds "
+    "partitions, and tests/servers/test_group.py puts a stranger into a group",
     "streamer demo": "tests/servers/test_demo.py runs it, also on real servers",
     "streamer init 'postgresql": "tests/servers/pipeline/test_rows_of_databases.py reads a real Postgres",
 }

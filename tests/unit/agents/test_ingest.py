@@ -307,6 +307,7 @@ class Redis:
         self.tries: list[int] = []
         self.said: dict[int, str] = {}
         self.measured: dict[int, Measured] = {}
+        self.custody = Ownership()
         self.asked: list[int] | None = None  # by whom, while it does not answer
         self.held: threading.Event | None = None  # no take-over goes on before it is set
         self.looks = 0  # whether something has changed that a refusal depends on
@@ -334,7 +335,7 @@ class Redis:
             report_refusal=lambda _owner, reason: self.said.update({number: reason}),
             meta=lambda: None,
             sizes=lambda: self._sizes(number),
-            custody=Ownership,
+            custody=lambda: self.custody,
         )
 
 
@@ -400,13 +401,15 @@ class NoNews:
 
 
 @asynccontextmanager
-async def a_worker(redis: Redis, servers: InMemory | None = None) -> AsyncIterator[tuple[Ingest, Client]]:
+async def a_worker(
+    redis: Redis, servers: InMemory | None = None, settings: WorkerSettings = SETTINGS
+) -> AsyncIterator[tuple[Ingest, Client]]:
     """With two shards; in the end it has left nothing that waits."""
     client = Client()
     app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
     app.flow_control.resume()
     given: Any = servers or InMemory(redis)
-    ingest = Ingest(SETTINGS, app, reader(client), given, Patience(end_of_step=0.05, look=0.01))
+    ingest = Ingest(settings, app, reader(client), given, Patience(end_of_step=0.05, look=0.01))
     ingest.on_partitions_assigned([PLACE, OTHER])
     try:
         yield ingest, client
@@ -537,6 +540,26 @@ async def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again() -
         await until(lambda: ingest.held[0].tenure.is_owner)
         assert ingest.held[0] is not kept
         assert (ingest.held[1], redis.tries.count(1)) == (other, 1)
+
+
+@pytest.mark.parametrize("other", ["an older run", "a younger run", "another worker"])
+async def test_of_two_runs_under_one_name_that_take_a_shard_from_each_other_the_older_one_ends(other: str) -> None:
+    """Before: both could end, each because of the other one."""
+    redis, settings = Redis(), replace(SETTINGS, instance="a")
+    servers = InMemory(redis)
+    process = "f" * 16 if other == "a younger run" else "0"
+    assert "0" < settings.process < WorkerSettings(SETTINGS.table, SETTINGS.kafka, SETTINGS.redis).process < "f" * 16
+    async with a_worker(redis, servers, settings) as (ingest, client):
+        first = ingest.held[0]
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        redis.custody = Ownership("b" if other == "another worker" else "a", process=process)
+        servers.store_to_read(0).take_over()
+        servers.store_to_read(1).take_over()
+        client.answers.append([b"{}"])
+        await until(lambda: any(shard.tenure.lost for shard in ingest.held) or ingest.held[0] is not first)
+        await asyncio.sleep(0.3)
+        assert isinstance(ingest.failure, ConfigError) is (other == "a younger run")
+        assert any(shard.tenure.lost for shard in ingest.held) is (other != "an older run")
 
 
 async def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None:
