@@ -20,7 +20,9 @@ import gc
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -40,6 +42,10 @@ from streamer.worker.options import read_address
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
+
+CALL = "call-beside-the-loop"
+IDLE_ENDS_SECONDS = 0.1
+"""A thread that waits for nothing but its next call ends within this time."""
 
 
 class AgentsOnly(BootStrategy):
@@ -143,7 +149,8 @@ def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> Work
 
 async def run(settings: WorkerSettings) -> None:
     """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
-    app = create_app(settings)
+    app, calls = create_app(settings), ThreadPoolExecutor(thread_name_prefix=CALL)
+    asyncio.get_running_loop().set_default_executor(calls)
     signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signalled.set)
@@ -157,9 +164,18 @@ async def run(settings: WorkerSettings) -> None:
         raise failure
     if error := app.crash_reason or next((end.exception() for end in ends if not end.cancelled()), None):
         raise unexpected("the worker", error)
-    if app.busy:
+    calls.shutdown(wait=False)
+    if app.busy or _a_call_waits():
         logging.shutdown()
         os._exit(EXIT_OK)
+
+
+def _a_call_waits() -> bool:
+    """True if a call beside the event loop has not ended: a server that is silent may keep it for minutes."""
+    left = [thread for thread in threading.enumerate() if thread.name.startswith(CALL)]
+    for thread in left:
+        thread.join(IDLE_ENDS_SECONDS)
+    return any(thread.is_alive() for thread in left)
 
 
 async def _live(app: App) -> None:

@@ -315,8 +315,12 @@ PRICES = (Repair(price=0.001), Repair(share=0.05), Repair(price=0.05))
 REPAIRED_MODELS = {
     f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)])
     for i, (name, small) in enumerate(MODEL_TABLES.items())
+} | {
+    f"{name}, bounds, repair": replace(TABLES["bounds, repair"], diversity=small.diversity, individual=small.individual)
+    for name, small in MODEL_TABLES.items()
+    if name in ("(alpha, beta) of rows", "(k, l)")
 }
-"""The same with local repair."""
+"""The same with local repair, and two with bounds, too."""
 
 
 @dataclass
