@@ -47,7 +47,7 @@ SETTINGS = WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.
 
 
 class Client:
-    """A client that hands out the given answers, one per read, and then none for half as long as it is asked to wait."""
+    """A client that hands out the given answers, one per read, and then none: half as late as it may be."""
 
     def __init__(self, *answers: Sequence[bytes | None]) -> None:
         self.answers = [list(answer) for answer in answers]
