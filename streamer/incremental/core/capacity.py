@@ -125,10 +125,10 @@ def with_codes(s: Shard, n_values: int, n: int) -> Shard:
     demands = s.demands
     if n_values > len(demands.leaf):
         demands = demands._replace(leaf=_longer(demands.leaf, _more(demands.leaf, n_values)))
-    if n > len(demands.counts):
-        n = _more(demands.counts, n)
-        counts, present = _longer(demands.counts, n), _longer(demands.present, n)
-        demands = demands._replace(waiting=_longer(demands.waiting, n, 1), counts=counts, present=present)
+    if n > demands.counts.shape[1]:
+        n = _more(demands.counts[0], n)
+        waiting, counts, present = (_longer(old, n, 1) for old in (demands.waiting, demands.counts, demands.present))
+        demands = demands._replace(waiting=waiting, counts=counts, present=present)
     return s._replace(demands=demands)
 
 

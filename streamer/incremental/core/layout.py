@@ -271,6 +271,9 @@ class CoreValues(NamedTuple):
     text: Any  # uint8: the bytes of the values, joined by zero bytes
 
 
+COUNTED_GROUP, COUNTED_ROWS, COUNTED_CODES = 0, 1, 2
+
+
 class Demands(NamedTuple):
     """The c demands of the privacy model beyond k, and the counts for them; see `core.model`."""
 
@@ -283,8 +286,9 @@ class Demands(NamedTuple):
     laws: Laws  # p laws about distributions
     leaf: Any  # (values, p) int32: the code of values in each law; NONE: not counted
     waiting: Ints  # (p, codes): of the pending rows, how many have each code
-    counts: Ints  # (codes,) scratch, zero between calls: rows by code
-    present: Ints  # (codes,) scratch: codes that are counted
+    counts: Ints  # (p, codes): rows of the QI group that was counted last
+    present: Ints  # (p, codes): codes that were counted
+    counted: Ints  # (2 + p,): COUNTED_GROUP, COUNTED_ROWS, then how many codes are present for each law
 
 
 class Work(NamedTuple):
@@ -399,7 +403,9 @@ def empty_shard(
             laws,
             np.full((n if p else 1, p), NONE, np.int32),
             np.zeros((p, 1), np.int64),
-            *np.zeros((2, 1), np.int64),
+            np.zeros((p, 1), np.int64),
+            np.zeros((p, 1), np.int64),
+            np.full(2 + p, NONE, np.int64),
         ),
         Export(np.zeros(16 * n, np.int64), np.zeros(16 * n)),
         _empty_work(space, n, individuals, bool(state.tallied[0])),

@@ -26,6 +26,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.incremental.core.layout import (
+    COUNTED_CODES,
+    COUNTED_GROUP,
+    COUNTED_ROWS,
     NO_GROUP_YET,
     NONE,
     ROW_LIST,
@@ -37,7 +40,7 @@ from streamer.incremental.core.layout import (
 )
 from streamer.kernels import counts
 from streamer.kernels.counts import CountTable
-from streamer.kernels.distributions import shortage
+from streamer.kernels.distributions import settled, shortage
 from streamer.kernels.shares import keeps_share, rows_for_share
 from streamer.native import compiled, inlined
 from streamer.table.arrays import Ints, Records
@@ -91,13 +94,14 @@ def pending_hold(s: Shard) -> bool:
     state, demands = s.state[0], s.demands
     if state.pending_count < state.k or not reached_by(demands, demands.reached[0], int(state.n_pending)):
         return False
+    forget_counted(demands)
     for law in range(demands.laws.kind.shape[0]):
-        waiting, n = demands.waiting[law], 0
+        waiting, present, n = demands.waiting[law], demands.present[law], 0
         for code in range(waiting.shape[0]):
             if waiting[code] > 0:
-                demands.present[n] = code
+                present[n] = code
                 n += 1
-        if shortage(demands.laws, law, waiting, demands.present, n, int(state.n_pending)) > 0:
+        if shortage(demands.laws, law, waiting, present, n, int(state.n_pending)) > 0:
             return False
     return True
 
@@ -131,8 +135,8 @@ def may_be_cut(s: Shard, g: int) -> bool:
 
 # -- laws about distributions ------------------------------------------------------------------------------------------
 #
-# A law is asked of a group's rows themselves, which are counted for it: whatever is kept of a distribution would change
-# with every row.
+# A law is asked of a group's rows themselves, which are counted for it: whatever is kept of every distribution would
+# change with every row. The counts of one group are kept until one of its rows changes: local repair asks for each row.
 
 
 def laws_hold(s: Shard, g: int, without: int, extra: int, n_coming: int) -> bool:
@@ -140,15 +144,12 @@ def laws_hold(s: Shard, g: int, without: int, extra: int, n_coming: int) -> bool
 
     without, extra: NONE: no row. The rows that may come are in ROW_LIST, where they go in TARGETS.
     """
-    demands, group, rows = s.demands, s.groups.group[g], s.rows.row
+    demands, rows = s.demands, s.rows.row
     coming, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
+    if demands.laws.kind.shape[0] > 0 and demands.counted[COUNTED_GROUP] != g:
+        count_group(s, g)
     for law in range(demands.laws.kind.shape[0]):
-        size, n = 0, 0
-        for i in range(group.members):
-            index = int(s.groups.pool[0, group.block + i])
-            if index != without:
-                n = count_code(demands, law, int(rows[index].values), n)
-                size += 1
+        size, n = int(demands.counted[COUNTED_ROWS]), int(demands.counted[COUNTED_CODES + law])
         if extra != NONE:
             n = count_code(demands, law, int(rows[extra].values), n)
             size += 1
@@ -156,11 +157,40 @@ def laws_hold(s: Shard, g: int, without: int, extra: int, n_coming: int) -> bool
             if targets[i] == g:
                 n = count_code(demands, law, int(rows[coming[i]].values), n)
                 size += 1
-        short = shortage(demands.laws, law, demands.counts, demands.present, n, size)
-        forget_codes(demands, n)
+        if without != NONE:  # after the rows that come: else one of its code would be found twice
+            uncount_code(demands, law, int(rows[without].values), 1)
+            size -= 1
+        short = shortage(demands.laws, law, demands.counts[law], demands.present[law], n, size)
+        if without != NONE:
+            uncount_code(demands, law, int(rows[without].values), -1)
+        for i in range(n_coming):
+            if targets[i] == g:
+                uncount_code(demands, law, int(rows[coming[i]].values), 1)
+        if extra != NONE:
+            uncount_code(demands, law, int(rows[extra].values), 1)
         if short > 0:
             return False
     return True
+
+
+def count_group(s: Shard, g: int) -> None:
+    """Counts the rows of a group for every law."""
+    demands, group = s.demands, s.groups.group[g]
+    forget_counted(demands)
+    demands.counted[COUNTED_GROUP], demands.counted[COUNTED_ROWS] = g, group.members
+    for law in range(demands.laws.kind.shape[0]):
+        n = 0
+        for i in range(group.members):
+            n = count_code(demands, law, int(s.rows.row[s.groups.pool[0, group.block + i]].values), n)
+        demands.counted[COUNTED_CODES + law] = n
+
+
+def forget_counted(demands: Demands) -> None:
+    """Removes the counts of the group that was counted last."""
+    if demands.counted[COUNTED_GROUP] != NONE:
+        for law in range(demands.laws.kind.shape[0]):
+            forget_codes(demands, law, int(demands.counted[COUNTED_CODES + law]))
+        demands.counted[COUNTED_GROUP] = NONE
 
 
 @inlined
@@ -169,34 +199,51 @@ def count_code(demands: Demands, law: int, values: int, n: int) -> int:
     code = int(demands.leaf[values, law])
     if code == NONE:
         return n
-    if demands.counts[code] == 0:
-        demands.present[n] = code
+    if demands.counts[law, code] == 0:
+        demands.present[law, n] = code
         n += 1
-    demands.counts[code] += 1
+    demands.counts[law, code] += 1
     return n
 
 
-def forget_codes(demands: Demands, n: int) -> None:
+@inlined
+def uncount_code(demands: Demands, law: int, values: int, rows: int) -> None:
+    code = int(demands.leaf[values, law])
+    if code != NONE:
+        demands.counts[law, code] -= rows
+
+
+def forget_codes(demands: Demands, law: int, n: int) -> None:
     for at in range(n):
-        demands.counts[demands.present[at]] = 0
+        demands.counts[law, demands.present[law, at]] = 0
 
 
 def mark_lawful(s: Shard, law: int, along: Any, n: int, first: int, last: int) -> None:
     """Leaves in fits[first..last] only cuts of the n rows along whose halves hold a law."""
     demands, rows, n_codes = s.demands, s.rows.row, 0
+    counts, present, rest = demands.counts[law], demands.present[law], 0
+    forget_counted(demands)
     for at in range(1, last + 1):
-        n_codes = count_code(demands, law, int(rows[along[at - 1]].values), n_codes)
+        n_codes, rest = count_code(demands, law, int(rows[along[at - 1]].values), n_codes), nearer_zero(rest)
         if at >= first and demands.fits[at] != 0:
-            short = shortage(demands.laws, law, demands.counts, demands.present, n_codes, at)
-            demands.fits[at] = 1 if short == 0 else 0
-    forget_codes(demands, n_codes)
-    n_codes = 0
+            if rest == 0:
+                rest = settled(demands.laws, law, counts, present, n_codes, at)
+            demands.fits[at] = 1 if rest > 0 else 0
+    forget_codes(demands, law, n_codes)
+    n_codes, rest = 0, 0
     for at in range(n - 1, first - 1, -1):
-        n_codes = count_code(demands, law, int(rows[along[at]].values), n_codes)
+        n_codes, rest = count_code(demands, law, int(rows[along[at]].values), n_codes), nearer_zero(rest)
         if at <= last and demands.fits[at] != 0:
-            short = shortage(demands.laws, law, demands.counts, demands.present, n_codes, n - at)
-            demands.fits[at] = 1 if short == 0 else 0
-    forget_codes(demands, n_codes)
+            if rest == 0:
+                rest = settled(demands.laws, law, counts, present, n_codes, n - at)
+            demands.fits[at] = 1 if rest > 0 else 0
+    forget_codes(demands, law, n_codes)
+
+
+@inlined
+def nearer_zero(rest: int) -> int:
+    """One row less until `settled` has to be asked again."""
+    return rest - 1 if rest > 0 else min(rest + 1, 0)
 
 
 # -- counted row by row ------------------------------------------------------------------------------------------------
@@ -224,6 +271,8 @@ def values_in(s: Shard, group: int, values: int) -> None:
         code = s.demands.code[values, c]
         if code != NONE:
             rises(s, c, group, count_in(s, group, code))
+    if group == s.demands.counted[COUNTED_GROUP]:
+        forget_counted(s.demands)
     if group == NO_GROUP_YET:
         count_waiting(s.demands, values, 1)
 
@@ -242,6 +291,8 @@ def values_out(s: Shard, group: int, values: int) -> None:
         code = s.demands.code[values, c]
         if code != NONE:
             falls(s, c, group, count_out(s, group, code))
+    if group == s.demands.counted[COUNTED_GROUP]:
+        forget_counted(s.demands)
     if group == NO_GROUP_YET:
         count_waiting(s.demands, values, -1)
 

@@ -365,9 +365,10 @@ def adopt(s: Shard, g: int) -> int:
         if group[h].count <= state.k:
             continue
         set_edges(s, h)
-        for i in range(group[h].members):
-            index = int(s.groups.pool[0, group[h].block + i])
-            if not model.can_lose(s, index) or not model.can_take(s, index, g):
+        n = rows_to_take(s, h, g)
+        for i in range(n):
+            index = int(s.work.ints[ROW_LIST, i])
+            if not model.can_lose(s, index):
                 continue
             cells = s.rows.cells[index]
             cost = cost_of_losing(s, h, ncp_without(s, cells)) + move_cost(s, cells, g)
@@ -385,6 +386,17 @@ def adopt(s: Shard, g: int) -> int:
     worklist.queue_improve(s, g)
     worklist.queue_improve(s, h)
     return layout.MOVED
+
+
+def rows_to_take(s: Shard, h: int, g: int) -> int:
+    """Writes those members of group h that g can take to ROW_LIST; returns how many there are."""
+    n = 0
+    for i in range(s.groups.group[h].members):
+        index = int(s.groups.pool[0, s.groups.group[h].block + i])
+        if model.can_take(s, index, g):
+            s.work.ints[ROW_LIST, n] = index
+            n += 1
+    return n
 
 
 def cost_of_losing(s: Shard, h: int, ncp: float) -> float:

@@ -32,6 +32,7 @@ from streamer.incremental.core.model import (
     asks_more_than_k,
     can_spare_one,
     counts_are_right,
+    forget_counted,
     holds,
     values_in,
     values_out,
@@ -204,6 +205,7 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
     """
     state = s.state[0]
     state.short = 0
+    forget_counted(s.demands)  # between batches, codes of values that are gone are given to others
     if state.drained != 0:
         clear_batch(s)
     i = first
@@ -402,6 +404,7 @@ def check(s: Shard) -> bool:
 def check_touched(s: Shard) -> bool:
     """True if every touched group holds what it must; else `state.fault` says what it breaks."""
     state = s.state[0]
+    forget_counted(s.demands)  # a law is checked on counts from the start
     for e in range(state.n_journal):
         g = s.journal.entry[e].group
         if g != NONE:
