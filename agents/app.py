@@ -18,9 +18,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import signal
-import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -33,19 +31,34 @@ from agents.ingest import Ingest
 from agents.log import fatal_error_logged, print_note, quiet_aiokafka, write_logs
 from agents.shard_thread import unexpected
 from agents.web.service import Web
-from streamer.errors import EXIT_OK, StreamerError
+from streamer.errors import StreamerError
 from streamer.incremental.topics import published_kinds
 from streamer.kafka.embedded import embedded_servers
 from streamer.kafka.registry import registry_from
 from streamer.table.yaml.loading import load_table
+from streamer.uninterrupted import abandoned
 from streamer.worker.options import read_address
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
-CALL = "call-beside-the-loop"
 IDLE_ENDS_SECONDS = 0.1
 """A thread that waits for nothing but its next call ends within this time."""
+
+
+class Calls(ThreadPoolExecutor):
+    """Calls beside the event loop. Nothing waits for their end: a silent server may keep one for minutes."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="call-beside-the-loop")
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As that of any executor, which asyncio calls at its end; waits no longer than idle threads need."""
+        super().shutdown(wait=False, cancel_futures=cancel_futures)
+        for thread in self._threads:
+            thread.join(IDLE_ENDS_SECONDS)
+        if any(thread.is_alive() for thread in self._threads):
+            abandoned.set()
 
 
 class AgentsOnly(BootStrategy):
@@ -149,8 +162,8 @@ def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> Work
 
 async def run(settings: WorkerSettings) -> None:
     """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
-    app, calls = create_app(settings), ThreadPoolExecutor(thread_name_prefix=CALL)
-    asyncio.get_running_loop().set_default_executor(calls)
+    app = create_app(settings)
+    asyncio.get_running_loop().set_default_executor(Calls())
     signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signalled.set)
@@ -160,22 +173,12 @@ async def run(settings: WorkerSettings) -> None:
     for end in ends:
         end.cancel()
     await asyncio.wait(ends)
+    if app.busy:
+        abandoned.set()
     if failure := app.failure:
         raise failure
     if error := app.crash_reason or next((end.exception() for end in ends if not end.cancelled()), None):
         raise unexpected("the worker", error)
-    calls.shutdown(wait=False)
-    if app.busy or _a_call_waits():
-        logging.shutdown()
-        os._exit(EXIT_OK)
-
-
-def _a_call_waits() -> bool:
-    """True if a call beside the event loop has not ended: a server that is silent may keep it for minutes."""
-    left = [thread for thread in threading.enumerate() if thread.name.startswith(CALL)]
-    for thread in left:
-        thread.join(IDLE_ENDS_SECONDS)
-    return any(thread.is_alive() for thread in left)
 
 
 async def _live(app: App) -> None:

@@ -6,11 +6,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import current_thread, main_thread
+from threading import Event, current_thread, main_thread
 from types import FrameType
 
 ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that end a process, and that it can handle: of an operator, a terminal, a limit, a scheduler of jobs."""
+
+
+abandoned = Event()
+"""Set if a thread runs that may do so for long: a command then ends without it. It leaves nothing half done."""
 
 
 class Terminated(BaseException):

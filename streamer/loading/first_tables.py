@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from secrets import token_bytes
@@ -14,13 +14,16 @@ from secrets import token_bytes
 import numpy as np
 
 from streamer.engines.pool import CallPool
-from streamer.errors import UsageError
+from streamer.errors import EventRefused, UsageError
 from streamer.incremental.engine.tie_break import SECRET_BYTES
-from streamer.incremental.events.changes import NO_MESSAGES
+from streamer.incremental.events.changes import NO_MESSAGES, Truncate
+from streamer.incremental.events.decoder import Decoder
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.events.snapshot_marks import Mark, begins_a_snapshot, mark_of
 from streamer.incremental.shard.bootstrap import known_secret
 from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.first_commits import FirstTable
-from streamer.incremental.shard.input import InputState, Remainder
+from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.clients import client_settings
@@ -213,3 +216,42 @@ def _first_table(shards: Shards, shard: int, next_: int, **more: object) -> Firs
 
 
 NO_ROWS = EncodedRows([], np.empty((0, 0), np.int64), [], [], [])
+
+
+# Whether an input that has lost its beginning still says all rows. What expired may have been about rows of which
+# nothing that is left says anything. That does not matter if a truncation follows, after which the table is empty, or
+# if Debezium begins to read the whole table: then a row that was there is read. It does so where a message says
+# `first`, or where rows that were read follow something else. Rows read between changes (`incremental`) are no whole
+# table. A snapshot whose beginning is lost does not count: rows of it may be lost, too.
+
+READ = (Mark.READ, Mark.LAST)
+
+
+class Remainder:
+    """The rest of a shard's input, looked at while the caller reads it. shards: of its table."""
+
+    def __init__(self, table: Table, shards: int, schemas: Schemas | None = None) -> None:
+        self._schemas = schemas or NoSchemas()
+        self._decoder = Decoder(table, self._schemas.known)
+        self._shards = shards
+        self.says_all = False
+        """True once a truncation or the beginning of a snapshot stands in what was read."""
+
+    def read(self, batches: Iterable[Sequence[Message]]) -> Iterator[Sequence[Message]]:
+        """The same batches; each is looked at after it was used, because its schemas are known then."""
+        before: Mark | None = None
+        for batch in batches:
+            yield batch
+            for message in () if self.says_all else batch:
+                mark, known = mark_of(message.value, self._schemas.known), self._schemas.known
+                begins = mark in READ and before not in (None, *READ)
+                self.says_all |= begins or begins_a_snapshot(message.value, known) or self._truncates(message)
+                before = mark
+
+    def _truncates(self, message: Message) -> bool:
+        """True if the shard is empty after the message; of several, a captured truncation empties none."""
+        try:
+            change = self._decoder.decode(message.key, message.value)
+        except EventRefused:
+            return False
+        return isinstance(change, Truncate) and (self._shards == 1 or not change.whole_table_only)

@@ -11,14 +11,11 @@ from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import TypeVar
 
-from streamer.uninterrupted import Terminated, cleaned_up, flush
+from streamer.uninterrupted import Terminated, abandoned, cleaned_up, flush
 
 T = TypeVar("T")
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
-
-
-_abandoned = Event()  # a signal has come while a call of `interruptible` was running, which may go on for long
 
 
 def interruptible(work: Callable[[], T]) -> T:
@@ -35,7 +32,7 @@ def interruptible(work: Callable[[], T]) -> T:
         return called.result()
     except BaseException:
         if not called.done():
-            _abandoned.set()
+            abandoned.set()
         raise
     finally:
         thread.shutdown(wait=False)
@@ -56,7 +53,7 @@ def terminated_in_order() -> Iterator[None]:
         with cleaned_up():
             yield
     except SystemExit as ended:
-        if _abandoned.is_set():  # the interpreter would wait for that thread
+        if abandoned.is_set():  # the interpreter would wait for its threads
             flush()
             os._exit(ended.code if isinstance(ended.code, int) else 1)
         raise
