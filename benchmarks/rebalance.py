@@ -38,6 +38,7 @@ from worlds import adult_people
 
 SHARDS_MANY = 16
 SETTLED_SECONDS = 4.0
+STANDSTILL_SECONDS_MAX = 120
 WRITTEN_AT_ONCE = 20_000
 
 Figures = dict[str, float]
@@ -156,10 +157,10 @@ class Scene:
 
     def settle(self, ready_: Callable[[], object]) -> None:
         """Waits until everything goes its way. Raises TimeoutError if it does not, on a machine that has other work."""
-        end = monotonic() + 120
+        end = monotonic() + STANDSTILL_SECONDS_MAX
         while not ready_():
             if monotonic() > end:
-                raise TimeoutError("no shard was taken over within 120 s: measure with nothing else running")
+                raise TimeoutError("no shard was taken over within two minutes: measure with nothing else running")
             sleep(0.1)
         sleep(SETTLED_SECONDS)
 
@@ -169,8 +170,10 @@ class Scene:
         began = monotonic()
         happens()
         sleep(self._seconds)
+        shards = range(SHARDS_MANY) if only is None else sorted(only)
+        self._until_all_commit(shards)
         said = log.read_text()[len(before) :]
-        gaps = self._gaps(began, monotonic(), range(SHARDS_MANY) if only is None else sorted(only))
+        gaps = self._gaps(began, monotonic(), shards)
         kept = re.findall(r"shard (\d+) of \S+ is (?:ours|assigned here) again", said)
         stay = set(map(int, kept)) or gaps.keys()
         return {
@@ -180,6 +183,14 @@ class Scene:
             "loaded": said.count("taken over"),
             "kept": len(kept),
         }
+
+    def _until_all_commit(self, shards: Sequence[int]) -> None:
+        """Else a shard that still stands still would count as one that has begun again. Raises TimeoutError."""
+        now = monotonic()
+        while not set(shards) <= {one.shard for one in list(self._seen) if one.at > now}:
+            if monotonic() > now + STANDSTILL_SECONDS_MAX:
+                raise TimeoutError("a shard has stood still for two minutes")
+            sleep(0.1)
 
     def _gaps(self, began: float, ended: float, shards: Sequence[int]) -> dict[int, float]:
         """By shard, the longest time between two commits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from socket import create_server
 from time import monotonic, sleep
 
 import msgspec
@@ -90,7 +91,9 @@ def test_the_metrics_of_all_workers_and_shards_are_summed() -> None:
 
 def test_a_worker_has_an_address_once_it_listens(tmp_path: Path) -> None:
     table = write_table(tmp_path, "survey", embedded=True)
-    with running(1, table, "127.0.0.1:1", "redis://127.0.0.1:1/0") as worker:
+    silent = create_server(("127.0.0.1", 0))  # nobody accepts: a worker that is refused would end at once
+    address = "127.0.0.1:{}".format(silent.getsockname()[1])
+    with silent, running(1, table, address, f"redis://{address}/0") as worker:
         until = monotonic() + 60
         while not worker.url and monotonic() < until:
             sleep(0.05)
