@@ -92,7 +92,7 @@ def test_the_metrics_of_all_workers_and_shards_are_summed() -> None:
 def test_a_worker_has_an_address_once_it_listens(tmp_path: Path) -> None:
     table = write_table(tmp_path, "survey", embedded=True)
     silent = create_server(("127.0.0.1", 0))  # nobody accepts: a worker that is refused would end at once
-    address = "127.0.0.1:{}".format(silent.getsockname()[1])
+    address = f"127.0.0.1:{silent.getsockname()[1]}"
     with silent, running(1, table, address, f"redis://{address}/0") as worker:
         until = monotonic() + 60
         while not worker.url and monotonic() < until:
