@@ -146,7 +146,8 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
         if -stack[depth].bound > least:
             continue
         leaf, begin = tree.node[node].leaf, depth
-        costs_of_children(s, node)
+        if not costs_of_children(s, node, least):
+            continue
         for i in range(tree.node[node].n):
             if bounds[i] > least:
                 continue
@@ -162,12 +163,21 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
     return best
 
 
+COLUMNS_TOGETHER = 8
+"""In a wide table it may be known after so many columns that no child will do."""
+
+
 @inlined
-def costs_of_children(s: Shard, node: int) -> None:
-    """Into `bounds`: the least that the query tuple costs any group at or below a child of a node."""
+def costs_of_children(s: Shard, node: int, most: float) -> bool:
+    """Into `bounds`: the least that the query tuple costs any group at or below a child of a node.
+
+    False if that is more than `most` for each child; then no bound is complete.
+    """
     total, over, ncp, rows = s.work.bounds, s.work.over, s.tree.rank[node], float(s.state[0].k + 1) * BELOW
     for i in range(min(total.shape[0], layout.FAN)):
         total[i] = ncp[i] * BELOW
+    for i in range(int(s.tree.node[node].n), layout.FAN):
+        total[i] = inf
     for j in range(s.space.axes.shape[0]):
         lane, value, per = s.tree.lane[node, j], s.work.query_center[j], rows / s.space.axes[j].width
         lo, hi, half = lane[layout.HULL_LO], lane[layout.HULL_HI], lane[layout.HALF]
@@ -178,6 +188,18 @@ def costs_of_children(s: Shard, node: int) -> None:
         else:
             for i in range(min(total.shape[0], layout.FAN)):
                 total[i] += max(max(lo[i] - value, value - hi[i]), 0.0) * per
+        if j % COLUMNS_TOGETHER == COLUMNS_TOGETHER - 1 and least_of(total) > most:
+            return False
+    return True
+
+
+@inlined
+def least_of(total: Any) -> float:
+    """The least of FAN numbers."""
+    least = inf
+    for i in range(min(total.shape[0], layout.FAN)):
+        least = min(least, total[i])
+    return least
 
 
 # -- a group and a neighbour are cut afresh ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.ready import Tick
-from streamer.incremental.shard.states import Holding
+from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import State
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -333,8 +333,11 @@ def test_a_store_that_is_at_another_commit_than_expected_is_not_loaded(served: S
             assert state is not None
             return replace(state, meta=replace(state.meta, commit=7))
 
+    shard = Driven(served.table, 0, MovedOn(served.server, "people", 0), served)
     with pytest.raises(Conflict):
-        Driven(served.table, 0, MovedOn(served.server, "people", 0), served).take_over(served)
+        shard.take_over(served)
+    assert shard.machine.facts.state == Phase.IDLE.value
+    assert shard.machine.fence, "to be taken over again"
 
 
 @pytest.mark.parametrize("lost", ["everything", "a QI group with its rows"])
@@ -349,8 +352,11 @@ def test_a_store_that_lost_what_was_published_is_refused_though_the_rest_fits_to
         for source_key in codec.decode_qi_group(kept.qi_groups.pop(number)).members:
             del kept.records[source_key.encode()]
     kept.similarity.clear()
+    refused = served.publisher()
     with pytest.raises(ShardRefused, match="the QI groups in the store are not those of commit 1"):
-        served.publisher().take_over(served)
+        refused.take_over(served)
+    assert refused.machine.facts.state == Phase.REFUSED.value
+    assert not refused.machine.fence, "the remedy may be an older copy of the store"
 
 
 # -- rows that Kafka would not take -----------------------------------------------------------------------------------
