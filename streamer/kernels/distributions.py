@@ -47,7 +47,7 @@ class Laws(NamedTuple):
     part: Ints  # (p,) RECURSIVE: c = part / of
     of: Ints
     l: Ints  # noqa: E741 - (p,) RECURSIVE
-    unit: Ints  # (p,) of distances: what one row adds at most
+    unit: Ints  # (p,) of distances: the distance 1 of one row
     total: Ints  # (p,) the rows of the reference
     base: Ints  # (p,) NODES: the distance of one row that is nowhere
     first: Ints  # (p + 1,) where the nodes of a law begin; the node of a code comes as many after
@@ -106,13 +106,15 @@ def _too_far(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: in
 def settled(laws: Laws, law: int, counts: Ints, present: Ints, n: int, size: int) -> int:
     """How many rows, whatever they are, a group must get before it may no longer hold a law, or, negative, may hold it.
 
-    The arguments are those of `shortage`; never 0. A row adds `unit` to a distance at most, and takes away no more than
-    that and what it is allowed.
+    The arguments are those of `shortage`; never 0. A row adds to a distance at most what one row adds in every set of a
+    CHAIN, `unit` to others, and takes away no more than that and what it is allowed.
     """
     if laws.kind[law] == ENTROPY or laws.kind[law] == RECURSIVE:
         return 1 if shortage(laws, law, counts, present, n, size) == 0 else -1
-    too_far, unit = _too_far(laws, law, counts, present, n, size), laws.unit[law]
-    return int(1 + -too_far // unit if too_far <= 0 else -1 - (too_far - 1) // (unit + laws.whole[law] + 1))
+    too_far, most = _too_far(laws, law, counts, present, n, size), laws.unit[law]
+    if laws.kind[law] == CHAIN:  # a null may add more than `unit`, if the reference has none
+        most = max(most, (laws.first[law + 1] - laws.first[law]) * laws.total[law])
+    return int(1 + -too_far // most if too_far <= 0 else -1 - (too_far - 1) // (most + laws.whole[law] + 1))
 
 
 def _short_of_entropy(laws: Laws, law: int, counts: Ints, present: Ints, n: int) -> int:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
+from streamer.kernels.distributions import settled, shortage
 from streamer.privacy.distributions import AtLeastEntropy, AtMostDistance, Law, Recursive, distance, laws_of
 from streamer.privacy.models import Model
 from streamer.table.codes.reference import EQUAL, HIERARCHICAL, ORDERED, Reference, reference_of
@@ -142,6 +143,30 @@ def test_a_law_is_what_its_definition_says(law: Law, rows: list[int]) -> None:
         assert law.reference is not None
         rows = [min(row, law.reference.unknown) for row in rows]
     assert Model([law]).holds(np.array(rows)[:, None]) == law_holds(law, rows)
+
+
+@pytest.mark.parametrize("nulls", [0, 2])
+@pytest.mark.parametrize("kind", [EQUAL, ORDERED])
+@given(st.lists(st.sampled_from([1, 9, 99]), min_size=1, max_size=4), st.integers(5, 99), st.data())
+def test_the_answer_of_a_distance_stays_the_same_for_as_many_rows_as_is_promised(
+    kind: str, nulls: int, n: list[int], percent: int, data: st.DataObject
+) -> None:
+    """Rows like those of the reference, then nulls: they are further from one without nulls than any value of it."""
+    given: dict[str | None, int] = {str(value): rows_of for value, rows_of in enumerate(n, start=1)} | {None: nulls}
+    reference = reference_of("x", kind, given, None, without_capitals)
+    known = st.sampled_from([code for code, rows_of in enumerate(reference.rows) for _ in range(rows_of)])
+    rows = data.draw(st.lists(known, min_size=10, max_size=40)) + [0] * 20
+    law = AtMostDistance(COMPARED, Decimal(percent) / 100, kind, reference)
+    kernel, counts, answer, promised = laws_of((law,), (law.subject,), len(rows)), np.zeros(8, np.int64), False, 0
+    for size, code in enumerate(rows, start=1):
+        counts[code] += 1
+        present = np.flatnonzero(counts)
+        now = kernel, 0, counts, present, len(present), size
+        if promised == 0:
+            until = settled(*now)
+            answer, promised = until > 0, abs(until)
+        assert (shortage(*now) == 0) == answer
+        promised -= 1
 
 
 @given(laws(), some_rows, some_rows)
