@@ -436,6 +436,18 @@ def test_offsets_that_hold_no_message_count_as_read() -> None:
 # -- the secret of a shard --------------------------------------------------------------------------------------------
 
 
+def test_messages_that_were_read_before_are_passed_over_and_those_after_them_applied(served: Shard) -> None:
+    """As after a rebalance, if the reader begins again a little earlier."""
+    publisher = served.publisher()
+    offset = publisher.take_over(served)
+    rows = publisher.engine.n_rows
+    report = publisher.step([insert(offset - 2), insert(offset - 1), insert(offset), insert(offset + 1)])
+    assert (publisher.engine.n_rows, report.counts.messages, publisher.meta.next) == (rows + 2, 2, offset + 2)
+    commit = publisher.meta.commit
+    publisher.step([insert(offset), insert(offset + 1)])
+    assert publisher.meta.commit == commit, "there is nothing to commit"
+
+
 def test_a_new_shard_draws_a_secret_and_keeps_it_over_restarts() -> None:
     secrets = set()
     for _ in range(20):
