@@ -36,7 +36,7 @@ from streamer.incremental.topics import published_kinds
 from streamer.kafka.embedded import embedded_servers
 from streamer.kafka.registry import registry_from
 from streamer.table.yaml.loading import load_table
-from streamer.uninterrupted import abandoned
+from streamer.uninterrupted import abandoned, told_to_end
 from streamer.worker.options import read_address
 from streamer.worker.settings import WorkerSettings
 
@@ -162,11 +162,13 @@ def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> Work
 
 async def run(settings: WorkerSettings) -> None:
     """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
-    app = create_app(settings)
-    asyncio.get_running_loop().set_default_executor(Calls())
     signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+    if told_to_end.is_set():
+        return
+    app = create_app(settings)
+    asyncio.get_running_loop().set_default_executor(Calls())
     ends = [asyncio.ensure_future(signalled.wait()), asyncio.ensure_future(_live(app))]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await app.stop()

@@ -17,6 +17,10 @@ abandoned = Event()
 """Set if a thread runs that may do so for long: a command then ends without it. It leaves nothing half done."""
 
 
+told_to_end = Event()
+"""Set once one of ENDS has come: a library in C may have lost the exception that it raised."""
+
+
 class Terminated(BaseException):
     """A signal has arrived; no Exception, so that handlers of errors let it pass."""
 
@@ -37,6 +41,7 @@ def cleaned_up() -> Iterator[None]:
         for one in handled:
             signal.signal(one, signal.SIG_DFL)
         came.append(number)
+        told_to_end.set()
         raise Terminated
 
     for one in handled:

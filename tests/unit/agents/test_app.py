@@ -10,10 +10,10 @@ from time import monotonic
 
 import pytest
 
-from agents.app import Calls
+from agents.app import Calls, run
 from streamer.cli.support.signals import terminated_in_order
 from streamer.errors import ServerUnreachable
-from streamer.uninterrupted import abandoned
+from streamer.uninterrupted import abandoned, told_to_end
 
 SILENT_SECONDS = 30
 
@@ -63,3 +63,11 @@ def test_the_process_ends_in_order_if_every_call_has_ended(server: Server) -> No
     assert not abandoned.is_set()
     with pytest.raises(SystemExit), terminated_in_order():
         raise SystemExit(3)
+
+
+def test_a_worker_does_not_start_if_a_library_has_lost_the_signal_to_end() -> None:
+    told_to_end.set()
+    try:
+        asyncio.run(run(None))  # type: ignore[arg-type]  # of whose settings nothing is read
+    finally:
+        told_to_end.clear()

@@ -52,6 +52,11 @@ def test_an_error_on_the_way_does_not_change_how_it_ends() -> None:
     assert story(at_end="raise KeyError").returncode == -signal.SIGTERM
 
 
+def test_whoever_may_have_lost_the_exception_can_ask_whether_one_has_come() -> None:
+    ended = story(before="from streamer.uninterrupted import told_to_end", at_end="print(told_to_end.is_set())")
+    assert ended.stdout == "in hand\nput in order\nTrue\n"
+
+
 def test_the_second_one_ends_the_process_on_the_spot() -> None:
     ended = story(at_end="sys.stdout.flush(); os.kill(os.getpid(), signal.SIGTERM); print('goes on', flush=True)")
     assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "in hand\nput in order\n")
