@@ -221,29 +221,26 @@ def forget_codes(demands: Demands, law: int, n: int) -> None:
 def mark_lawful(s: Shard, law: int, along: Any, n: int, first: int, last: int) -> None:
     """Leaves in fits[first..last] only cuts of the n rows along whose halves hold a law."""
     demands, rows, n_codes = s.demands, s.rows.row, 0
-    counts, present, rest = demands.counts[law], demands.present[law], 0
+    counts, present = demands.counts[law], demands.present[law]
+    until = more = 0  # the rows from which on the law has to be asked again; positive if it held
     forget_counted(demands)
     for at in range(1, last + 1):
-        n_codes, rest = count_code(demands, law, int(rows[along[at - 1]].values), n_codes), nearer_zero(rest)
+        n_codes = count_code(demands, law, int(rows[along[at - 1]].values), n_codes)
         if at >= first and demands.fits[at] != 0:
-            if rest == 0:
-                rest = settled(demands.laws, law, counts, present, n_codes, at)
-            demands.fits[at] = 1 if rest > 0 else 0
+            if at >= until:
+                more = settled(demands.laws, law, counts, present, n_codes, at)
+                until = at + abs(more)
+            demands.fits[at] = 1 if more > 0 else 0
     forget_codes(demands, law, n_codes)
-    n_codes, rest = 0, 0
+    n_codes, until = 0, 0
     for at in range(n - 1, first - 1, -1):
-        n_codes, rest = count_code(demands, law, int(rows[along[at]].values), n_codes), nearer_zero(rest)
+        n_codes = count_code(demands, law, int(rows[along[at]].values), n_codes)
         if at <= last and demands.fits[at] != 0:
-            if rest == 0:
-                rest = settled(demands.laws, law, counts, present, n_codes, n - at)
-            demands.fits[at] = 1 if rest > 0 else 0
+            if n - at >= until:
+                more = settled(demands.laws, law, counts, present, n_codes, n - at)
+                until = n - at + abs(more)
+            demands.fits[at] = 1 if more > 0 else 0
     forget_codes(demands, law, n_codes)
-
-
-@inlined
-def nearer_zero(rest: int) -> int:
-    """One row less until `settled` has to be asked again."""
-    return rest - 1 if rest > 0 else min(rest + 1, 0)
 
 
 # -- counted row by row ------------------------------------------------------------------------------------------------
